@@ -1,0 +1,35 @@
+import { benchCreate, withServer, writeApps } from "./create.ts";
+import { benchEngine } from "./engine.ts";
+import { benchRecover } from "./recover.ts";
+import { type Figure, printReport } from "./report.ts";
+import { benchList, benchReapply, benchRest } from "./rest.ts";
+import { benchSave } from "./save.ts";
+
+/**
+ * npm run bench: every figure against its floor in the same run. Needs `npm run build` first and an
+ * engine, as `npm test` does. Names of benches as arguments run only these: create, apps, save.
+ */
+const wanted = new Set(process.argv.slice(2));
+const runs = (name: string) => wanted.size === 0 || wanted.has(name);
+const figures: Figure[] = [];
+
+await using engine = await benchEngine();
+try {
+  if (runs("create")) figures.push(await benchCreate(engine));
+  if (runs("save")) figures.push(await benchSave(engine));
+  if (runs("apps")) {
+    await withServer(engine, async (server) => {
+      await writeApps(server, engine, 100);
+      await server.untilReady(100, 300_000);
+      figures.push(await benchList(server, engine, 100));
+      await writeApps(server, engine, 100, 100);
+      await server.untilReady(200, 300_000);
+      figures.push(...(await benchRest(server, 200)));
+      figures.push(await benchReapply(server, 200));
+      figures.push(await benchRecover(server, engine, 0));
+    });
+  }
+} finally {
+  // What was measured before a failure is worth seeing.
+  printReport(figures);
+}

@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+/** A Berth of its own: data directory, specs folder and port made for one bench, ended with it. */
+export class BenchServer implements AsyncDisposable {
+  readonly specsDir: string;
+  readonly api: string;
+  readonly pid: number;
+  readonly instance: string;
+  readonly #process: ChildProcess;
+  readonly #root: string;
+  readonly #token: string;
+
+  private constructor(
+    process: ChildProcess,
+    root: string,
+    ready: { api: string; instance: string; pid: number },
+    token: string,
+  ) {
+    this.#process = process;
+    this.#root = root;
+    this.#token = token;
+    this.specsDir = join(root, "specs");
+    this.api = ready.api;
+    this.instance = ready.instance;
+    this.pid = ready.pid;
+  }
+
+  static async start(dockerHost: string): Promise<BenchServer> {
+    const root = await mkdtemp(join(tmpdir(), "berth-bench-"));
+    await mkdir(join(root, "specs"));
+    const child = spawn(
+      process.execPath,
+      [
+        join(import.meta.dirname, "../bin/berth"),
+        "up",
+        "--no-summary",
+        "--data-dir",
+        join(root, "data"),
+        "--specs-dir",
+        join(root, "specs"),
+        "--listen",
+        "127.0.0.1:0",
+        "--docker-host",
+        dockerHost,
+        "--log-format",
+        "json",
+        "--log-level",
+        "error",
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    for await (const line of createInterface({ input: child.stdout })) {
+      if (!line.startsWith("berth ready ")) continue;
+      const ready = JSON.parse(line.slice("berth ready ".length)) as {
+        api: string;
+        instance: string;
+        pid: number;
+      };
+      const token = (await readFile(join(root, "data", "run", "token"), "utf8")).trim();
+      child.stdout.resume();
+      return new BenchServer(child, root, ready, token);
+    }
+    throw new Error("berth up ended before it was ready");
+  }
+
+  async get<T>(path: string): Promise<T> {
+    const response = await fetch(`${this.api}${path}`, {
+      headers: { authorization: `Bearer ${this.#token}` },
+    });
+    if (!response.ok)
+      throw new Error(`GET ${path} answered ${response.status}: ${await response.text()}`);
+    return (await response.json()) as T;
+  }
+
+  get headers(): Record<string, string> {
+    return { authorization: `Bearer ${this.#token}` };
+  }
+
+  /** Resolves when `count` apps are Ready. Follows the event stream, and asks ten times a second. */
+  async untilReady(count: number, limitMs: number): Promise<void> {
+    const end = Date.now() + limitMs;
+    while (Date.now() < end) {
+      const { apps } = await this.get<{
+        apps: { ready: boolean; name: string; message: string }[];
+      }>("/api/apps?limit=1000");
+      if (apps.filter((app) => app.ready).length >= count) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    const { apps } = await this.get<{ apps: { ready: boolean; name: string; message: string }[] }>(
+      "/api/apps?limit=1000",
+    );
+    const late = apps.filter((app) => !app.ready).map((app) => `${app.name}: ${app.message}`);
+    throw new Error(`${count} apps were not Ready within ${limitMs} ms: ${late.join("; ")}`);
+  }
+
+  /** Engine calls by name since the start, as /metrics counts them. */
+  async engineCalls(): Promise<Map<string, number>> {
+    const text = await (await fetch(`${this.api}/metrics`)).text();
+    const calls = new Map<string, number>();
+    for (const match of text.matchAll(/^berth_engine_calls_total\{call="(\w+)"\} (\d+)$/gm))
+      calls.set(match[1] ?? "", Number(match[2]));
+    return calls;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const ended = new Promise((resolve) => this.#process.once("exit", resolve));
+    this.#process.kill("SIGTERM");
+    await ended;
+    await rm(this.#root, { recursive: true, force: true });
+  }
+}

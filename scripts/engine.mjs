@@ -1,0 +1,413 @@
+#!/usr/bin/env node
+// Container engines for development: finds one, installs it, starts a private one and stops it.
+//
+//   node scripts/engine.mjs start|stop|status      the private engine of the tests
+//
+// Plain Node without dependencies: it runs before anything is installed.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { mkdir, open, readFile, rm, stat, unlink, writeFile } from "node:fs/promises";
+import http from "node:http";
+import https from "node:https";
+import os from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+export const DEFAULT_SOCKET = "/var/run/docker.sock";
+/** A dockerd with an empty data root is up within a few seconds; a slow disk takes longer. */
+const START_LIMIT_MS = 90_000;
+const STOP_LIMIT_MS = 40_000;
+
+/**
+ * An engine beside the machine's own one: a bridge and a range of addresses for itself, and no say
+ * in the firewall. A second dockerd that manages the firewall would flush the rules of the first, and
+ * one without a bridge would delete docker0.
+ * @typedef {{ bridge: string, bridgeAddress: string, range: string, pool: string, outbound: boolean }} Isolation
+ */
+
+/** For tests: 128 small networks, where an engine's default pools have room for 30; no way out. */
+const TEST_ISOLATION = {
+  bridge: "berth-test0",
+  bridgeAddress: "10.213.128.1/24",
+  range: "10.213.0.0/16",
+  pool: "10.213.0.0/17",
+  outbound: false,
+};
+
+/** For `npm run up` with a socket of its own. */
+export const OWN_ISOLATION = {
+  bridge: "berth0",
+  bridgeAddress: "10.214.128.1/24",
+  range: "10.214.0.0/16",
+  pool: "10.214.0.0/17",
+  outbound: true,
+};
+
+/** Where the private engine of this user lives: one for all runs, so that images are made once. */
+export function privateEngineDir() {
+  const uid = typeof process.getuid === "function" ? process.getuid() : "user";
+  return path.join(os.tmpdir(), `berth-test-engine-${uid}`);
+}
+
+export function privateEngineHost() {
+  return `unix://${path.join(privateEngineDir(), "docker.sock")}`;
+}
+
+/** One request to an engine. Resolves with status and text; rejects when there is no answer. */
+export function engineRequest(host, { method = "GET", path: target, body, limitMs = 30_000 } = {}) {
+  return new Promise((resolve, reject) => {
+    const unix = host.startsWith("/") ? host : /^unix:\/\/(.*)$/.exec(host)?.[1];
+    const url =
+      unix === undefined
+        ? new URL(host.replace(/^tcp:/, "http:").replace(/^(?!\w+:)/, "http://"))
+        : undefined;
+    const options = url
+      ? { hostname: url.hostname, port: url.port || (url.protocol === "https:" ? 2376 : 2375) }
+      : { socketPath: unix || DEFAULT_SOCKET };
+    const request = (url?.protocol === "https:" ? https : http).request(
+      {
+        ...options,
+        method,
+        path: target,
+        agent: false,
+        headers:
+          body === undefined
+            ? {}
+            : { "Content-Type": "application/x-tar", "Content-Length": body.length },
+      },
+      (response) => {
+        const chunks = [];
+        response.on("data", (chunk) => chunks.push(chunk));
+        response.on("error", reject);
+        response.on("end", () =>
+          resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }),
+        );
+      },
+    );
+    request.setTimeout(limitMs, () => request.destroy(new Error("no answer in time")));
+    request.on("error", reject);
+    request.end(body);
+  });
+}
+
+/** True when an engine answers there. */
+export async function answers(host, limitMs = 5_000) {
+  try {
+    const { status } = await engineRequest(host, { path: "/_ping", limitMs });
+    return status === 200;
+  } catch {
+    return false;
+  }
+}
+
+export function isRoot() {
+  return typeof process.getuid === "function" && process.getuid() === 0;
+}
+
+/** True on Debian, Ubuntu and what calls itself like them. */
+export function isDebianLike() {
+  try {
+    const release = readFileSync("/etc/os-release", "utf8");
+    return /^(ID|ID_LIKE)=.*\b(debian|ubuntu)\b/m.test(release) && which("apt-get") !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** Where a program is; system folders count even when PATH leaves them out. */
+export function which(program) {
+  const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/sbin"];
+  return folders.map((folder) => path.join(folder, program)).find((file) => existsSync(file));
+}
+
+/** Asks on a terminal; without one the answer is yes, because nobody could give another. */
+export async function confirm(question) {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return true;
+  const readline = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await readline.question(`${question} [Y/n] `);
+    return !/^n/i.test(answer.trim());
+  } finally {
+    readline.close();
+  }
+}
+
+/**
+ * Installs Debian packages. Throws with the command to run where it may not, or where it fails.
+ * A package's service is kept from starting: we start what we need ourselves.
+ */
+export async function aptInstall(packages, why) {
+  const command = `apt-get install -y --no-install-recommends ${packages.join(" ")}`;
+  if (!isDebianLike()) throw new Error(`${why}: install ${packages.join(", ")} and try again`);
+  if (!isRoot()) throw new Error(`${why}: run as root, or install it first: sudo ${command}`);
+  if (!(await confirm(`${why}. Install ${packages.join(", ")} with apt-get?`)))
+    throw new Error(`${why}: install it when you are ready: ${command}`);
+  console.error(`berth: installing ${packages.join(", ")}`);
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
+  const lock = ["-o", "DPkg::Lock::Timeout=300"];
+  const run = (...args) => spawnSync("apt-get", [...lock, ...args], { env, encoding: "utf8" });
+  const install = () => run("install", "-y", "--no-install-recommends", ...packages);
+  let result = install();
+  if (result.status !== 0) {
+    // A fresh machine has no package lists, or old ones.
+    run("update");
+    result = install();
+  }
+  if (result.status !== 0) {
+    const last = `${result.stdout ?? ""}\n${result.stderr ?? ""}`
+      .trim()
+      .split("\n")
+      .slice(-5)
+      .join("\n  ");
+    throw new Error(`apt-get could not install ${packages.join(", ")}:\n  ${last}`);
+  }
+}
+
+/**
+ * Starts dockerd, detached, and waits until it answers.
+ * @param {{ socket: string, dataRoot: string, execRoot: string, pidFile: string, logFile: string, isolation?: Isolation }} options
+ */
+export async function startDockerd({ socket, dataRoot, execRoot, pidFile, logFile, isolation }) {
+  const dockerd = which("dockerd");
+  if (!dockerd) throw new Error("dockerd is not installed: install the package docker.io");
+  for (const folder of [
+    path.dirname(socket),
+    dataRoot,
+    execRoot,
+    path.dirname(pidFile),
+    path.dirname(logFile),
+  ])
+    await mkdir(folder, { recursive: true, mode: 0o711 });
+  const stale = await pidOf(pidFile);
+  if (stale === undefined) await rm(pidFile, { force: true });
+  if (isolation) {
+    addBridge(isolation);
+    firewall("-I", isolation);
+  }
+  const extra = isolation ? isolationFlags(isolation) : [];
+  const log = await open(logFile, "a");
+  const child = spawn(
+    dockerd,
+    [
+      "--host",
+      `unix://${socket}`,
+      "--data-root",
+      dataRoot,
+      "--exec-root",
+      execRoot,
+      "--pidfile",
+      pidFile,
+      ...extra,
+    ],
+    {
+      detached: true,
+      stdio: ["ignore", log.fd, log.fd],
+      env: { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin:/sbin`, DOCKER_HOST: "" },
+    },
+  );
+  let ended;
+  child.once("exit", (code, signal) => (ended = `it ended with ${code ?? signal}`));
+  child.once("error", (error) => (ended = error.message));
+  child.unref();
+  await log.close();
+  const deadline = Date.now() + START_LIMIT_MS;
+  while (!(await answers(`unix://${socket}`, 2_000))) {
+    if (ended || Date.now() > deadline) {
+      const lines = (await readFile(logFile, "utf8").catch(() => "")).trim().split("\n").slice(-8);
+      if (!ended) child.kill("SIGTERM");
+      throw new Error(
+        `the container engine did not start (${ended ?? `no answer within ${START_LIMIT_MS / 1000} s`}); the end of its log, ${logFile}:\n  ${lines.join("\n  ")}`,
+      );
+    }
+    await sleep(100);
+  }
+}
+
+/** Makes sure that the private engine of the tests runs. Returns its host and whether this call started it. */
+export async function startPrivateEngine() {
+  const dir = privateEngineDir();
+  const host = privateEngineHost();
+  await mkdir(dir, { recursive: true, mode: 0o711 });
+  const unlock = await lockFile(path.join(dir, "lock"));
+  try {
+    if (await answers(host)) return { host, started: false };
+    if (!isRoot())
+      throw new Error(
+        "the tests start a container engine of their own, which needs root: run them as root, or set BERTH_TEST_DOCKER_HOST to an engine that they may use",
+      );
+    if (!which("dockerd"))
+      throw new Error(
+        "the tests need a container engine: apt-get install docker.io (npm test does that on Debian as root), or set BERTH_TEST_DOCKER_HOST",
+      );
+    await startDockerd({
+      socket: path.join(dir, "docker.sock"),
+      dataRoot: path.join(dir, "data"),
+      execRoot: path.join(dir, "exec"),
+      pidFile: path.join(dir, "docker.pid"),
+      logFile: path.join(dir, "dockerd.log"),
+      isolation: TEST_ISOLATION,
+    });
+    return { host, started: true };
+  } finally {
+    await unlock();
+  }
+}
+
+/** Stops the private engine where it runs. Its images stay for the next time. */
+export async function stopPrivateEngine() {
+  const pidFile = path.join(privateEngineDir(), "docker.pid");
+  await stopDockerd({ pidFile, isolation: TEST_ISOLATION });
+}
+
+/**
+ * Stops the dockerd of this pid file, where it runs, and takes away what its isolation made.
+ * @param {{ pidFile: string, isolation?: Isolation }} options
+ */
+export async function stopDockerd({ pidFile, isolation }) {
+  const pid = await pidOf(pidFile);
+  if (pid !== undefined) {
+    process.kill(pid, "SIGTERM");
+    const deadline = Date.now() + STOP_LIMIT_MS;
+    while (alive(pid) && Date.now() < deadline) await sleep(100);
+    if (alive(pid)) process.kill(pid, "SIGKILL");
+  }
+  if (!isolation) return;
+  firewall("-D", isolation);
+  const ip = which("ip");
+  if (ip) spawnSync(ip, ["link", "delete", isolation.bridge], { stdio: "ignore" });
+}
+
+/** True while test runs that still live have noted themselves as users of the private engine. */
+export function privateEngineInUse() {
+  try {
+    return readdirSync(path.join(privateEngineDir(), "runs")).some((name) => alive(Number(name)));
+  } catch {
+    return false;
+  }
+}
+
+function isolationFlags({ bridge, pool }) {
+  return [
+    `--bridge=${bridge}`,
+    "--iptables=false",
+    "--ip-masq=false",
+    `--default-address-pool=base=${pool},size=24`,
+    `--containerd-namespace=${bridge}`,
+    `--containerd-plugins-namespace=${bridge}-plugins`,
+    "--shutdown-timeout=10",
+  ];
+}
+
+function addBridge({ bridge, bridgeAddress }) {
+  if (existsSync(`/sys/class/net/${bridge}`)) return;
+  const ip = which("ip");
+  if (!ip)
+    throw new Error(
+      "a container engine beside another one needs a network bridge of its own: apt-get install iproute2",
+    );
+  for (const args of [
+    ["link", "add", bridge, "type", "bridge"],
+    ["address", "add", bridgeAddress, "dev", bridge],
+    ["link", "set", bridge, "up"],
+  ]) {
+    const result = spawnSync(ip, args, { encoding: "utf8" });
+    if (result.status !== 0)
+      throw new Error(`ip ${args.join(" ")} failed: ${(result.stderr ?? "").trim()}`);
+  }
+}
+
+/**
+ * Another dockerd sets the policy of FORWARD to DROP, for bridges as well; containers of one network
+ * have to reach each other all the same, and, where wanted, the world.
+ */
+function firewall(action, { range, outbound }) {
+  const iptables = which("iptables");
+  if (!iptables) return;
+  const rules = [["FORWARD", "-s", range, "-d", range, "-j", "ACCEPT"]];
+  if (outbound) {
+    const answersOnly = ["-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED"];
+    rules.push(
+      ["FORWARD", "-s", range, "!", "-d", range, "-j", "ACCEPT"],
+      ["FORWARD", "-d", range, "!", "-s", range, ...answersOnly, "-j", "ACCEPT"],
+      ["POSTROUTING", "-s", range, "!", "-d", range, "-j", "MASQUERADE"],
+    );
+  }
+  for (const rule of rules) {
+    const table = rule[0] === "POSTROUTING" ? ["-t", "nat"] : [];
+    const run = (verb) =>
+      spawnSync(iptables, ["-w", "10", ...table, verb, ...rule], { stdio: "ignore" }).status === 0;
+    if (action === "-D" || !run("-C")) run(action);
+  }
+}
+
+/** The process of a pid file when it is a dockerd that uses this very file. */
+async function pidOf(pidFile) {
+  try {
+    const pid = Number((await readFile(pidFile, "utf8")).trim());
+    if (!Number.isInteger(pid) || pid < 2 || !alive(pid)) return undefined;
+    const command = await readFile(`/proc/${pid}/cmdline`, "utf8");
+    return command.includes(pidFile) ? pid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function alive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === "EPERM";
+  }
+}
+
+/** A lock between processes; one whose owner is gone is taken over. */
+async function lockFile(file) {
+  const deadline = Date.now() + START_LIMIT_MS + 30_000;
+  for (;;) {
+    try {
+      await writeFile(file, String(process.pid), { flag: "wx" });
+      return () => unlink(file).catch(() => {});
+    } catch (error) {
+      if (error.code !== "EEXIST") throw error;
+    }
+    const owner = Number(await readFile(file, "utf8").catch(() => ""));
+    const age =
+      Date.now() -
+      (await stat(file).then(
+        (it) => it.mtimeMs,
+        () => Date.now(),
+      ));
+    // An empty file is one that is being written.
+    if ((owner > 1 && !alive(owner)) || (!owner && age > 5_000)) await unlink(file).catch(() => {});
+    else if (Date.now() > deadline) throw new Error(`${file} is held by process ${owner}`);
+    else await sleep(100);
+  }
+}
+
+async function main(verb) {
+  if (verb === "start") {
+    const { host, started } = await startPrivateEngine();
+    console.error(started ? "started" : "runs already");
+    console.log(host);
+  } else if (verb === "stop") await stopPrivateEngine();
+  else if (verb === "status") {
+    const up = await answers(privateEngineHost());
+    console.log(`${privateEngineHost()} ${up ? "answers" : "does not answer"}`);
+    process.exitCode = up ? 0 : 1;
+  } else {
+    console.error("usage: node scripts/engine.mjs start|stop|status");
+    process.exitCode = 2;
+  }
+}
+
+if (process.argv[1] && fileURLToPath(import.meta.url) === path.resolve(process.argv[1])) {
+  try {
+    await main(process.argv[2]);
+  } catch (error) {
+    console.error(`berth: ${error.message}`);
+    process.exitCode = 1;
+  }
+}

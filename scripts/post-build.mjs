@@ -1,0 +1,15 @@
+// Runs after tsc: writes what is generated from the compiled code. Running it again changes nothing.
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+const { editorSchemas } = await import(
+  new URL("../dist/resources/editor-schema.js", import.meta.url)
+);
+
+await mkdir(join(root, "schemas"), { recursive: true });
+for (const [name, text] of editorSchemas()) {
+  const file = join(root, "schemas", name);
+  const current = await readFile(file, "utf8").catch(() => undefined);
+  if (current !== text) await writeFile(file, text);
+}

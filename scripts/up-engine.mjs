@@ -1,0 +1,119 @@
+// The container engine of `npm run up`: the one that answers, or one that is installed and started.
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  answers,
+  aptInstall,
+  DEFAULT_SOCKET,
+  engineRequest,
+  isDebianLike,
+  isRoot,
+  OWN_ISOLATION,
+  startDockerd,
+  which,
+} from "./engine.mjs";
+
+/** A service that was started just now may take its time. */
+const SERVICE_LIMIT_MS = 60_000;
+
+/** The address of an engine that answers. Throws with what to install, start or set. */
+export async function ensureEngine(args) {
+  const wanted = flag(args, "--docker-host") ?? process.env.DOCKER_HOST;
+  if (wanted) {
+    if (await answers(wanted)) return wanted;
+    throw new Error(
+      `no container engine answers at ${wanted}, which --docker-host or DOCKER_HOST names: start it, or leave that unset`,
+    );
+  }
+  const own = process.env.BERTH_ENGINE_SOCKET;
+  const sockets = own ? [own] : usualSockets();
+  for (const socket of sockets) if (await answers(`unix://${socket}`)) return `unix://${socket}`;
+  for (const socket of sockets) await refuseForbidden(socket);
+  return start(own, dataDir(args));
+}
+
+async function start(own, logDir) {
+  if (!isRoot())
+    throw new Error(
+      `no container engine answers. ${
+        which("dockerd") ? "Start it: sudo systemctl start docker" : installHint()
+      }, or run \`npm run up\` as root, which does that`,
+    );
+  if (!which("dockerd")) {
+    if (!isDebianLike()) throw new Error(`Berth needs a container engine. ${installHint()}`);
+    await aptInstall(["docker.io", "ca-certificates"], "Berth needs a container engine");
+  }
+  const socket = own ?? DEFAULT_SOCKET;
+  const host = `unix://${socket}`;
+  if (!own && !process.env.BERTH_ENGINE_DATA_ROOT && existsSync("/run/systemd/system")) {
+    console.error("berth: starting the service docker");
+    spawnSync("systemctl", ["enable", "--now", "docker"], { stdio: ["ignore", 2, 2] });
+    const deadline = Date.now() + SERVICE_LIMIT_MS;
+    while (!(await answers(host))) {
+      if (Date.now() > deadline)
+        throw new Error("the service docker did not start: see journalctl -u docker");
+      await sleep(200);
+    }
+    return host;
+  }
+  const logFile = path.join(logDir, "dockerd.log");
+  console.error(`berth: starting the container engine (its log: ${logFile})`);
+  const beside = path.dirname(socket);
+  await startDockerd({
+    socket,
+    dataRoot:
+      process.env.BERTH_ENGINE_DATA_ROOT ?? (own ? path.join(beside, "data") : "/var/lib/docker"),
+    execRoot: own ? path.join(beside, "exec") : "/var/run/docker",
+    pidFile: own ? path.join(beside, "docker.pid") : "/var/run/docker.pid",
+    logFile,
+    ...(own ? { isolation: OWN_ISOLATION } : {}),
+  });
+  return host;
+}
+
+function usualSockets() {
+  const runtime = process.env.XDG_RUNTIME_DIR;
+  return [
+    DEFAULT_SOCKET,
+    ...(runtime ? [path.join(runtime, "docker.sock")] : []),
+    path.join(os.homedir(), ".docker", "run", "docker.sock"),
+  ];
+}
+
+/** A socket that is there but closed to this user is a matter of groups, not of another engine. */
+async function refuseForbidden(socket) {
+  try {
+    await engineRequest(`unix://${socket}`, { path: "/_ping", limitMs: 5_000 });
+  } catch (error) {
+    if (error.code === "EACCES" || error.code === "EPERM")
+      throw new Error(
+        `a container engine runs, but you may not use ${socket}: sudo usermod -aG docker ${os.userInfo().username}, and log in again`,
+        { cause: error },
+      );
+  }
+}
+
+function installHint() {
+  if (process.platform === "darwin")
+    return "Install Docker Desktop, OrbStack or Colima, and start it";
+  if (isDebianLike()) return "Install it: sudo apt-get install docker.io";
+  return "Install Docker (https://docs.docker.com/engine/install/), or Podman with its docker socket";
+}
+
+/** Where Berth keeps its data, as src/base/config.ts has it: the engine's log goes there. */
+function dataDir(args) {
+  return path.resolve(
+    flag(args, "--data-dir") ??
+      process.env.BERTH_DATA_DIR ??
+      (isRoot() ? "/var/lib/berth" : path.join(os.homedir(), ".local", "state", "berth")),
+  );
+}
+
+function flag(args, name) {
+  const index = args.findIndex((arg) => arg === name || arg.startsWith(`${name}=`));
+  if (index < 0) return undefined;
+  return args[index] === name ? args[index + 1] : args[index].slice(name.length + 1);
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env node
+// npm run up: installs, builds, finds or starts a container engine, makes the example's image, and
+// runs Berth in the foreground with the specs of this folder. Arguments go on to `berth up`:
+//
+//   npm run up -- --listen 127.0.0.1:8080 --data-dir /tmp/berth
+//
+// BERTH_ENGINE_SOCKET and BERTH_ENGINE_DATA_ROOT: an engine of its own there, started when needed.
+// Plain Node without dependencies: it runs before anything is installed.
+import { spawn } from "node:child_process";
+import path from "node:path";
+import { checkNodeVersion } from "./node-version.mjs";
+
+checkNodeVersion();
+
+const { ensureEngine } = await import("./up-engine.mjs");
+const { ensureHelloImage } = await import("./base-image.mjs");
+const { ensureBuilt, ensureInstalled, root } = await import("./install.mjs");
+
+const args = process.argv.slice(2);
+
+if (args.includes("--help") || args.includes("-h")) {
+  await ensureInstalled();
+  ensureBuilt();
+  run(process.env);
+} else {
+  try {
+    const host = await ensureEngine(args);
+    await ensureInstalled();
+    ensureBuilt();
+    await ensureHelloImage(host);
+    run({ ...process.env, DOCKER_HOST: host });
+  } catch (error) {
+    console.error(`error: ${error.message}`);
+    process.exitCode = 1;
+  }
+}
+
+function run(env) {
+  const berth = path.join(root, "bin", "berth");
+  const child = spawn(process.execPath, [berth, "up", ...args], {
+    cwd: root,
+    env,
+    stdio: "inherit",
+  });
+  for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"])
+    process.on(signal, () => {
+      // Ctrl-C reaches the whole group of a terminal: Berth has it already.
+      if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
+    });
+  child.once("error", (error) => {
+    console.error(`error: ${error.message}`);
+    process.exitCode = 1;
+  });
+  child.once("exit", (code, signal) => {
+    process.exitCode = code ?? (signal === "SIGINT" ? 130 : signal === "SIGTERM" ? 143 : 1);
+    process.removeAllListeners();
+  });
+}

@@ -1,0 +1,52 @@
+import type { AppItem, AppList } from "../resources/wire/apps.ts";
+import type { Store } from "../store/store.ts";
+import { appItem } from "./views/app.ts";
+
+export interface AppListQuery {
+  readonly limit?: number;
+  readonly offset?: number;
+  readonly status?: AppItem["status"];
+}
+
+/** Different queries that are kept for one state of the store; dashboards ask the same few. */
+const ANSWERS_MAX = 64;
+
+/**
+ * The app list as bytes, made once for each state of the store: whoever polls gets it for the price
+ * of a look at a number. Every field of an item comes from the store, so its sequence tells all.
+ */
+export class AppListCache {
+  readonly #store: Pick<Store, "list" | "lastSequence">;
+  readonly #baseDomain: string;
+  readonly #answers = new Map<string, Buffer>();
+  #items: readonly AppItem[] = [];
+  #sequence = -1;
+
+  constructor(store: Pick<Store, "list" | "lastSequence">, baseDomain: string) {
+    this.#store = store;
+    this.#baseDomain = baseDomain;
+  }
+
+  answer(query: AppListQuery, serialize: (list: AppList) => string): Buffer {
+    const sequence = this.#store.lastSequence;
+    if (sequence !== this.#sequence) {
+      this.#items = this.#store.list("App").map((app) => appItem(app, this.#baseDomain));
+      this.#answers.clear();
+      this.#sequence = sequence;
+    }
+    const key = `${query.limit ?? ""} ${query.offset ?? ""} ${query.status ?? ""}`;
+    const known = this.#answers.get(key);
+    if (known !== undefined) return known;
+    const answer = Buffer.from(serialize(page(this.#items, query)));
+    if (this.#answers.size >= ANSWERS_MAX) this.#answers.clear();
+    this.#answers.set(key, answer);
+    return answer;
+  }
+}
+
+function page(items: readonly AppItem[], query: AppListQuery): AppList {
+  const { limit, offset = 0, status } = query;
+  const matching = status === undefined ? items : items.filter((item) => item.status === status);
+  const end = limit === undefined ? undefined : offset + limit;
+  return { apps: matching.slice(offset, end), total: matching.length };
+}

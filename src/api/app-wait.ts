@@ -1,0 +1,73 @@
+import type { Clock } from "../base/clock.ts";
+import type { Resource } from "../resources/resource.ts";
+import { findCondition } from "../resources/status.ts";
+import type { Store } from "../store/store.ts";
+import type { ChangeHub } from "./change-hub.ts";
+
+export type WaitOutcome =
+  | { readonly type: "ready" }
+  | { readonly type: "failed"; readonly message: string }
+  | { readonly type: "deleted" }
+  /** The time was over, the caller left or the server closes. */
+  | { readonly type: "timed-out" };
+
+export interface WaitTarget {
+  readonly name: string;
+  readonly uid: string;
+  /** The outcome has to be that of this generation or of a newer one. */
+  readonly generation: number;
+  readonly until: "ready" | "deleted";
+}
+
+/** Waits for an app without polling: every look follows a change of that app in the store. */
+export function waitForApp(
+  { store, hub, clock }: { store: Pick<Store, "get">; hub: ChangeHub; clock: Clock },
+  target: WaitTarget,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<WaitOutcome> {
+  return new Promise((resolve) => {
+    const end = (outcome: WaitOutcome) => {
+      unwatch();
+      cancelTimer();
+      signal.removeEventListener("abort", onAbort);
+      resolve(outcome);
+    };
+    const look = () => {
+      const outcome = assess(store.get("App", target.name), target);
+      if (outcome) end(outcome);
+    };
+    const onAbort = () => end({ type: "timed-out" });
+    const unwatch = hub.onChangeOf("App", target.name, look);
+    const cancelTimer = clock.setTimer(timeoutMs, () => end({ type: "timed-out" }));
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    else look();
+  });
+}
+
+/** What has become of a write, or undefined while that is open. Pure. */
+export function assess(
+  app: Resource<"App"> | undefined,
+  target: WaitTarget,
+): WaitOutcome | undefined {
+  if (app === undefined || app.metadata.uid !== target.uid) return { type: "deleted" };
+  if (target.until === "deleted" || app.metadata.deletionTimestamp !== null) return undefined;
+  const status = app.status;
+  if (status === null || status.observedGeneration < target.generation) return undefined;
+  const observed = (type: "Ready" | "Stalled") => {
+    const condition = findCondition(status.conditions, type);
+    return condition && condition.observedGeneration >= target.generation ? condition : undefined;
+  };
+  const ready = observed("Ready");
+  if (ready?.status === "True") return { type: "ready" };
+  const stalled = observed("Stalled");
+  if (stalled?.status === "True") return { type: "failed", message: stalled.message };
+  if (ready?.reason === "Reverted" || status.phase === "failed") {
+    return { type: "failed", message: ready?.message ?? "the app has failed" };
+  }
+  // Neither of these will ever be Ready, and both are as they were asked to be.
+  if (app.spec.suspend === true) return { type: "ready" };
+  if (app.spec.running === false && status.phase === "stopped") return { type: "ready" };
+  return undefined;
+}

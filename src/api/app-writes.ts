@@ -1,0 +1,182 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { ConflictError, NotFoundError } from "../base/errors.ts";
+import type { PlannedResource } from "../controller/port.ts";
+import type { Manifest } from "../resources/kinds.ts";
+import type { Resource } from "../resources/resource.ts";
+import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
+import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
+import { waitForApp } from "./app-wait.ts";
+import type { ApiContext } from "./context.ts";
+import { requestSignal, waitTimeoutMs } from "./request-scope.ts";
+import { appDetails } from "./views/app.ts";
+import { fieldChangeView, planView } from "./views/changes.ts";
+
+const EVENTS_SHOWN = 20;
+
+/** Throws NotFoundError with the nearest thing to do. */
+export function requireApp(context: ApiContext, name: string): Resource<"App"> {
+  const app = context.store.get("App", name);
+  if (!app) throw noSuchApp(name);
+  return app;
+}
+
+export function noSuchApp(name: string): NotFoundError {
+  const shown = name.length > 80 ? `${name.slice(0, 80)}...` : name;
+  return new NotFoundError(`there is no app ${JSON.stringify(shown)}`);
+}
+
+export function detailsOf(context: ApiContext, app: Resource<"App">): AppDetails {
+  const { name } = app.metadata;
+  const events = context.store.events.list({ kind: "App", name, limit: EVENTS_SHOWN });
+  return appDetails(app, context.config.baseDomain, events);
+}
+
+export interface WriteQuery {
+  readonly wait?: boolean;
+  readonly timeout?: string;
+  readonly dry_run?: boolean;
+  readonly force?: boolean;
+}
+
+/** A write of one app's desired state, worded for dry runs. */
+export interface AppWriteRequest {
+  readonly intent: ApplyIntent<"App">;
+  /** "would deploy image x": what a dry run says. */
+  readonly wouldDo: string;
+  /** 201 for a new app, else 202. */
+  readonly status: 201 | 202;
+  /** What the same request would write besides, for a dry run. */
+  readonly alongside?: readonly PlannedResource[];
+  /** Looks at the app ahead of everything else, because a person asked. */
+  readonly wake?: boolean;
+}
+
+/**
+ * The one way in which a route writes an app: dry run, write, wait, answer. Throws what
+ * `Store.apply` throws, and ConflictError `wrong_state` for a wait that ends with a failure.
+ */
+export async function writeApp(
+  context: ApiContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  write: AppWriteRequest,
+  query: WriteQuery,
+): Promise<AppDetails | DryRunReport> {
+  const timeoutMs = waitTimeoutMs(query.timeout);
+  const { name } = write.intent;
+  if (query.dry_run === true) {
+    const result = context.store.apply({ ...write.intent, dryRun: true });
+    const signal = requestSignal(reply, context.closing);
+    const plan = await context.control.planApp(
+      name,
+      result.resource.spec,
+      signal,
+      result.resource.metadata.annotations,
+      write.alongside,
+    );
+    reply.code(200);
+    return {
+      dry_run: true,
+      kind: "App",
+      name,
+      message: `would ${write.wouldDo}`,
+      changes: result.changes.map((change) => fieldChangeView(change)),
+      plan: planView(plan),
+    };
+  }
+  const result = context.store.apply(write.intent);
+  const isChanged = markChanged(reply, result);
+  if (write.wake === true && isChanged) context.control.wake("App", name);
+  return answerWrite(context, reply, result.resource, write.status, query.wait ? timeoutMs : null);
+}
+
+/** Answers a write that has been made, at once or when it has come to its end. */
+export async function answerWrite(
+  context: ApiContext,
+  reply: FastifyReply,
+  written: Resource<"App">,
+  status: 201 | 202,
+  waitMs: number | null,
+): Promise<AppDetails> {
+  const { name } = written.metadata;
+  if (waitMs === null) {
+    reply.code(status);
+    return detailsOf(context, written);
+  }
+  await waitUntilReady(context, reply, written, written.metadata.generation, waitMs, status);
+  return detailsOf(context, context.store.get("App", name) ?? written);
+}
+
+/** Sets the status of the answer: `done` (or 200 for an action) when Ready, 202 when the time was over. */
+export async function waitUntilReady(
+  context: ApiContext,
+  reply: FastifyReply,
+  app: Resource<"App">,
+  generation: number,
+  waitMs: number,
+  status: 200 | 201 | 202,
+): Promise<void> {
+  const { name, uid } = app.metadata;
+  const signal = requestSignal(reply, context.closing);
+  const target = { name, uid, generation, until: "ready" } as const;
+  const outcome = await waitForApp(context, target, waitMs, signal);
+  switch (outcome.type) {
+    case "ready":
+      reply.code(status === 201 ? 201 : 200);
+      return;
+    case "timed-out":
+      reply.code(202).header("x-berth-wait", "timed-out");
+      return;
+    case "failed":
+      throw new ConflictError("wrong_state", `app "${name}" has failed: ${outcome.message}`, {
+        hint: `see GET /api/apps/${name} and its logs`,
+      });
+    case "deleted":
+      throw new ConflictError("wrong_state", `app "${name}" was deleted in the meantime`);
+  }
+}
+
+/** What a dry run of `intent` found, for the plans of the Apps in the same request. */
+export function plannedResource(
+  intent: Pick<Manifest, "kind" | "spec">,
+  { resource }: ApplyResult,
+): PlannedResource {
+  return isSecret(intent) ? { resource, values: intent.spec.data } : { resource };
+}
+
+function isSecret(
+  intent: Pick<Manifest, "kind" | "spec">,
+): intent is Pick<Manifest<"Secret">, "kind" | "spec"> {
+  return intent.kind === "Secret";
+}
+
+/** A write that found everything as asked says so in a header, as the body has no room for it. */
+function markChanged(reply: FastifyReply, result: ApplyResult<"App">): boolean {
+  const isChanged = result.created || result.changes.length > 0;
+  if (!isChanged) reply.header("x-berth-changed", "false");
+  return isChanged;
+}
+
+export function dryRunOfDelete(
+  app: Resource<"App">,
+  changes: readonly FieldChange[],
+  deletesVolumes: boolean,
+): DryRunReport {
+  const { name } = app.metadata;
+  const containers = app.status?.containers.length ?? 0;
+  const volumes = (app.spec.volumes ?? []).filter((volume) => "name" in volume).length;
+  const fate = deletesVolumes ? "delete" : "keep";
+  const data = volumes === 0 ? "" : ` and ${fate} its ${counted(volumes, "named volume")}`;
+  return {
+    dry_run: true,
+    kind: "App",
+    name,
+    message: `would delete app "${name}" with its ${counted(containers, "container")}${data}`,
+    changes: changes.map((change) => fieldChangeView(change)),
+    plan: null,
+  };
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

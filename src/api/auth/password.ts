@@ -1,0 +1,90 @@
+import { randomBytes, randomInt, scrypt, timingSafeEqual } from "node:crypto";
+import type { Settings, TokenStore } from "../../store/store.ts";
+
+const SETTING = "auth.password";
+
+/** OWASP's recommendation for scrypt with 32 MiB; about 100 ms on one core. */
+const COST = { N: 2 ** 15, r: 8, p: 1 } as const;
+const KEY_BYTES = 32;
+
+/**
+ * Sees to it that there is a password. `configured` is what BERTH_PASSWORD says; it replaces the
+ * stored one where it differs, which ends every session. Without it, a password is made at the first
+ * start and returned, this once, to be printed; later starts return undefined.
+ */
+export async function ensurePassword(
+  store: { readonly settings: Settings; readonly tokens: TokenStore },
+  configured: string | undefined,
+): Promise<string | undefined> {
+  const stored = store.settings.get(SETTING);
+  if (configured !== undefined && configured !== "") {
+    if (stored !== undefined && (await matches(configured, stored))) return undefined;
+    store.settings.set(SETTING, await hashPassword(configured));
+    for (const token of store.tokens.list()) {
+      if (token.kind === "session") store.tokens.revoke(token.id);
+    }
+    return undefined;
+  }
+  if (stored !== undefined) return undefined;
+  const made = makePassword();
+  store.settings.set(SETTING, await hashPassword(made));
+  return made;
+}
+
+/** False for a wrong password, and while there is none at all. Takes as long either way. */
+export async function verifyPassword(settings: Settings, password: string): Promise<boolean> {
+  const stored = settings.get(SETTING);
+  if (stored === undefined) {
+    await derive(password, Buffer.alloc(16), COST);
+    return false;
+  }
+  return matches(password, stored);
+}
+
+/** `scrypt$N$r$p$salt$key`, both in base64url. */
+async function hashPassword(password: string): Promise<string> {
+  const salt = randomBytes(16);
+  const key = await derive(password, salt, COST);
+  const { N, r, p } = COST;
+  return ["scrypt", N, r, p, salt.toString("base64url"), key.toString("base64url")].join("$");
+}
+
+async function matches(password: string, stored: string): Promise<boolean> {
+  const [scheme, N, r, p, salt, key] = stored.split("$");
+  if (scheme !== "scrypt" || salt === undefined || key === undefined) return false;
+  const cost = { N: Number(N), r: Number(r), p: Number(p) };
+  const expected = Buffer.from(key, "base64url");
+  const derived = await derive(password, Buffer.from(salt, "base64url"), cost);
+  return derived.length === expected.length && timingSafeEqual(derived, expected);
+}
+
+/** One at a time: each takes 32 MiB, and a flood of logins must not take the machine's memory. */
+let queue: Promise<unknown> = Promise.resolve();
+
+function derive(
+  password: string,
+  salt: Buffer,
+  cost: { N: number; r: number; p: number },
+): Promise<Buffer> {
+  const run = () =>
+    new Promise<Buffer>((resolve, reject) => {
+      const options = { ...cost, maxmem: 256 * cost.N * cost.r };
+      scrypt(password.normalize("NFKC"), salt, KEY_BYTES, options, (error, key) => {
+        if (error) reject(error);
+        else resolve(key);
+      });
+    });
+  const result = queue.then(run, run);
+  queue = result.catch(() => undefined);
+  return result;
+}
+
+/** Letters and digits that nobody mistakes for one another; 24 of them hold about 119 bits. */
+const ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789";
+
+function makePassword(): string {
+  const groups = Array.from({ length: 4 }, () =>
+    Array.from({ length: 6 }, () => ALPHABET[randomInt(ALPHABET.length)]).join(""),
+  );
+  return groups.join("-");
+}

@@ -1,0 +1,80 @@
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  FastifyTypeProvider,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from "fastify";
+import type { Registry } from "prom-client";
+import type { Static, TSchema } from "typebox";
+import type { Clock } from "../base/clock.ts";
+import type { ConfigValue } from "../base/config.ts";
+import type { Logger } from "../base/logger.ts";
+import type { ControlPlane } from "../controller/port.ts";
+import type { Manifest } from "../resources/kinds.ts";
+import type { Store, TokenScope } from "../store/store.ts";
+import type { ChangeHub } from "./change-hub.ts";
+
+export interface ApiOptions {
+  readonly store: Store;
+  readonly control: ControlPlane;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Where HTTP metrics are registered, and what /metrics shows. */
+  readonly metrics: Registry;
+  readonly version: string;
+  readonly config: {
+    readonly baseDomain: string;
+    readonly dataDir: string;
+    /** Secrets redacted, as `Config.values` has them. */
+    readonly values: readonly ConfigValue[];
+  };
+  /** The built-in catalog; Template resources of the store come on top of it. */
+  readonly templates: readonly Manifest<"Template">[];
+  /** Largest source archive that POST /api/deploy takes; default 512 MiB. */
+  readonly uploadBytesMax?: number;
+}
+
+/** What every route gets. */
+export interface ApiContext extends ApiOptions {
+  readonly hub: ChangeHub;
+  /** Aborts when the server starts to close: waits and streams end then. */
+  readonly closing: AbortSignal;
+  readonly startedAtMs: number;
+}
+
+/** Whom a request comes from. `name` is the actor in the audit list. */
+export interface Caller {
+  readonly name: string;
+  readonly scope: TokenScope;
+  readonly tokenId: string;
+}
+
+/** What a route asks of its caller. `loopback`: no token from this machine, `read` from elsewhere. */
+export type Access = "public" | "loopback" | TokenScope;
+
+declare module "fastify" {
+  interface FastifyRequest {
+    caller: Caller | null;
+  }
+  interface FastifyContextConfig {
+    access?: Access;
+    /** The answer lasts as long as its reader does, so its duration says nothing. */
+    isStream?: boolean;
+  }
+}
+
+/** Makes types of the TypeBox schemas that stand on a route. */
+interface SchemaTypes extends FastifyTypeProvider {
+  readonly validator: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
+  readonly serializer: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
+}
+
+export type Api = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  SchemaTypes
+>;

@@ -1,0 +1,64 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Logger } from "../base/logger.ts";
+import { errorAnswer } from "./error-answer.ts";
+import { methodsAt, RouteTable } from "./route-table.ts";
+
+/** Of a body that is refused, this much is still read, and thrown away. */
+const REFUSED_BYTES_MAX = 64 * 2 ** 20;
+
+type Answer = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
+
+/** Gives every failure of a request its one form, unknown paths and methods included. */
+export function installErrorHandling(server: FastifyInstance, logger: Logger): { answer: Answer } {
+  const routes = new RouteTable();
+
+  const answer: Answer = (error, request, reply) => {
+    const { status, message, headers, unexpected } = errorAnswer(error, request.id);
+    if (unexpected || status === 500) {
+      logger.error(
+        {
+          err: error,
+          requestId: request.id,
+          method: request.method,
+          route: request.routeOptions.url,
+        },
+        "a request failed",
+      );
+    }
+    if (isReadToItsEnd(request)) reply.removeHeader("connection");
+    void reply
+      .code(status)
+      .header("x-request-id", request.id)
+      .headers(headers)
+      .type("application/json; charset=utf-8")
+      .serializer((payload: unknown) => JSON.stringify(payload))
+      .send({ error: message });
+  };
+
+  server.setErrorHandler((error, request, reply) => answer(error, request, reply));
+  server.addHook("onRoute", ({ method, path }) => routes.add(method, path));
+  server.setNotFoundHandler((request, reply) => {
+    const path = request.url.split("?", 1)[0] ?? "";
+    const methods = methodsAt(routes, path);
+    const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}...` : path);
+    if (methods.length > 0) reply.header("allow", methods.join(", "));
+    void reply
+      .code(404)
+      .type("application/json; charset=utf-8")
+      .send({
+        error:
+          methods.length > 0
+            ? `${shown} does not take ${request.method}; it takes ${methods.join(", ")}`
+            : `there is nothing at ${shown}. See /api/docs for what there is.`,
+      });
+  });
+  return { answer };
+}
+
+/**
+ * A connection that is cut while the body is still coming costs the sender the answer: it sees an
+ * error of the network. A body of known and bearable length is rather read to its end.
+ */
+function isReadToItsEnd(request: FastifyRequest): boolean {
+  return Number(request.headers["content-length"] ?? Number.NaN) <= REFUSED_BYTES_MAX;
+}

@@ -1,0 +1,134 @@
+import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
+import type { Clock } from "../base/clock.ts";
+import { BerthError } from "../base/errors.ts";
+
+/** What a reader may be behind before its connection is dropped: some twenty thousand changes. */
+const BUFFER_BYTES_MAX = 4 * 1024 * 1024;
+/** Proxies close a connection on which nothing comes for a minute or so; SSE advises 15 s. */
+const HEARTBEAT_MS = 15_000;
+/** Each open stream costs a socket and its buffer. */
+const STREAMS_MAX = 512;
+
+export interface ServerSentEvent {
+  readonly id?: number;
+  readonly event?: string;
+  /** One line: JSON. */
+  readonly data: string;
+}
+
+/** Counts the streams of one server, and refuses one too many. */
+export class StreamSlots {
+  #open = 0;
+
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Throws BerthError `too_many_requests`. */
+  take(): () => void {
+    if (this.#open >= STREAMS_MAX) {
+      throw new BerthError("too_many_requests", `there are ${STREAMS_MAX} open streams already`, {
+        hint: "close one first",
+        details: { retryAfterSeconds: 5 },
+      });
+    }
+    this.#open += 1;
+    let isTaken = true;
+    return () => {
+      if (isTaken) this.#open -= 1;
+      isTaken = false;
+    };
+  }
+}
+
+/**
+ * One answer of server-sent events, with heartbeats. A reader that stays away too long is cut off
+ * rather than buffered for without end; it comes back with Last-Event-ID.
+ */
+export class EventStream {
+  readonly #readable: Readable;
+  readonly #stopHeartbeat: () => void;
+  readonly #abort = new AbortController();
+  #onDrain: (() => void) | undefined;
+
+  constructor(clock: Clock, closing: AbortSignal, release: () => void) {
+    this.#readable = new Readable({
+      read: () => {
+        this.#onDrain?.();
+        this.#onDrain = undefined;
+      },
+    });
+    const onClosing = () => this.end();
+    this.#readable.once("close", () => {
+      this.#abort.abort();
+      this.#stopHeartbeat();
+      closing.removeEventListener("abort", onClosing);
+      this.#onDrain?.();
+      release();
+    });
+    this.#stopHeartbeat = every(clock, HEARTBEAT_MS, () => this.#push(":\n\n"));
+    closing.addEventListener("abort", onClosing, { once: true });
+    if (closing.aborted) this.end();
+    // Sent at once, so that the reader knows that it is connected.
+    else this.#push("retry: 2000\n\n");
+  }
+
+  /** Aborts when the reader has gone or was cut off, or the server closes. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  send(event: ServerSentEvent): void {
+    this.#push(textOf(event));
+  }
+
+  /** As `send`, and resolves when the reader is ready for more. */
+  async sendSlowly(event: ServerSentEvent): Promise<void> {
+    if (this.#push(textOf(event)) || this.#readable.destroyed) return;
+    await new Promise<void>((resolve) => {
+      this.#onDrain = resolve;
+    });
+  }
+
+  end(): void {
+    if (!this.#readable.readableEnded && !this.#readable.destroyed) this.#readable.push(null);
+    this.#abort.abort();
+  }
+
+  /** Answers with this stream. */
+  open(reply: FastifyReply): FastifyReply {
+    reply.raw.once("close", () => this.#readable.destroy());
+    return reply
+      .header("content-type", "text/event-stream; charset=utf-8")
+      .header("cache-control", "no-store")
+      .header("x-accel-buffering", "no")
+      .send(this.#readable);
+  }
+
+  #push(text: string): boolean {
+    if (this.#readable.destroyed || this.#abort.signal.aborted) return false;
+    const isReady = this.#readable.push(text);
+    if (this.#readable.readableLength > BUFFER_BYTES_MAX) this.#readable.destroy();
+    return isReady;
+  }
+}
+
+function textOf({ id, event, data }: ServerSentEvent): string {
+  const head = `${id === undefined ? "" : `id: ${id}\n`}${event === undefined ? "" : `event: ${event}\n`}`;
+  return `${head}data: ${data}\n\n`;
+}
+
+function every(clock: Clock, periodMs: number, callback: () => void): () => void {
+  let cancel = clock.setTimer(periodMs, tick);
+  let isStopped = false;
+  function tick() {
+    if (isStopped) return;
+    callback();
+    cancel = clock.setTimer(periodMs, tick);
+  }
+  return () => {
+    isStopped = true;
+    cancel();
+  };
+}

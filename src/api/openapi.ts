@@ -1,0 +1,66 @@
+import swagger from "@fastify/swagger";
+import swaggerUi from "@fastify/swagger-ui";
+import { Type } from "typebox";
+import { answers, NoQuery, untyped } from "./answers.ts";
+import type { Api, ApiContext } from "./context.ts";
+import { withComponents } from "./openapi-components.ts";
+
+/** The document is made of the schemas that validate and serialize, so it cannot say anything else. */
+export async function registerOpenApi(api: Api, context: ApiContext): Promise<void> {
+  await api.register(swagger, {
+    convertConstToEnum: false,
+    openapi: {
+      openapi: "3.1.0",
+      info: {
+        title: "Berth",
+        description:
+          "The management API: apps, templates, secrets, models and the state of the server.",
+        version: context.version,
+      },
+      tags: [
+        { name: "apps", description: "Apps: containers of one image, kept running" },
+        { name: "templates", description: "The catalog that apps are made from" },
+        { name: "secrets", description: "Values that apps get and nobody sees again" },
+        { name: "resources", description: "Every kind, in the form of its manifest" },
+        { name: "specs", description: "The watched folder" },
+        { name: "events", description: "What happens, and who did it" },
+        { name: "models", description: "Language models" },
+        { name: "auth", description: "Sessions and tokens" },
+        { name: "system", description: "The server itself" },
+      ],
+      components: {
+        securitySchemes: { token: { type: "http", scheme: "bearer" } },
+      },
+      security: [{ token: [] }],
+    },
+    transform: ({ schema, url, route }) => {
+      const isOpen = route.config?.access === "public" || route.config?.access === "loopback";
+      return { schema: isOpen ? { ...schema, security: [] } : schema, url };
+    },
+    transformObject: (input) =>
+      "openapiObject" in input ? withComponents({ ...input.openapiObject }) : input.swaggerObject,
+  });
+  await api.register(swaggerUi, {
+    routePrefix: "/api/docs",
+    // The page loads nothing from elsewhere, and has to work over plain HTTP on a machine's address.
+    staticCSP:
+      "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; object-src 'none'; frame-ancestors 'none'; base-uri 'self'",
+    uiConfig: { persistAuthorization: false, displayRequestDuration: true },
+  });
+}
+
+export function openApiRoutes(api: Api): void {
+  api.get(
+    "/api/openapi.json",
+    {
+      config: { access: "public" },
+      schema: {
+        summary: "This document, as OpenAPI 3.1",
+        tags: ["system"],
+        querystring: NoQuery,
+        response: answers({ 200: untyped(Type.Object({}, { additionalProperties: true })) }),
+      },
+    },
+    async (_request, reply) => reply.send(api.swagger()),
+  );
+}

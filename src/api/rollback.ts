@@ -1,0 +1,62 @@
+import { deepEqual } from "../base/canonical.ts";
+import type { AppSpec } from "../resources/app.ts";
+import type { Resource } from "../resources/resource.ts";
+import type { Revision } from "../store/store.ts";
+
+/** Not part of a version: whether an app runs, and how often, is a decision of today. */
+const KEPT_AS_IT_IS: ReadonlySet<string> = new Set(["running", "suspend", "replicas"]);
+
+/**
+ * The revision that was asked for, or else the newest stable one that is not what the app's spec
+ * says now. `revisions` are newest first. Undefined where there is none. Pure.
+ */
+export function rollbackTarget(
+  app: Resource<"App">,
+  revisions: readonly Revision[],
+  asked: number | undefined,
+): Revision | undefined {
+  if (asked !== undefined) return revisions.find((revision) => revision.number === asked);
+  const attempted = app.status?.revisions.attempted ?? revisions[0]?.number ?? 0;
+  return revisions.find(
+    (revision) =>
+      revision.state === "stable" &&
+      revision.number !== attempted &&
+      Object.keys(rollbackPatch(app.spec, revision.spec)).length > 0,
+  );
+}
+
+/**
+ * The merge patch that makes the one spec of the other. It holds what differs and nothing else, so
+ * that fields of files which stay as they are cause no conflict. Pure.
+ */
+export function rollbackPatch(current: AppSpec, target: AppSpec): Record<string, unknown> {
+  const patch: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(differences({ ...current }, { ...target }))) {
+    if (!KEPT_AS_IT_IS.has(key)) patch[key] = value;
+  }
+  return patch;
+}
+
+function differences(
+  current: Readonly<Record<string, unknown>>,
+  target: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const patch: Record<string, unknown> = {};
+  for (const key of new Set([...Object.keys(current), ...Object.keys(target)])) {
+    const before = current[key];
+    const after = target[key];
+    if (after === undefined) {
+      if (before !== undefined) patch[key] = null;
+    } else if (isMapping(before) && isMapping(after)) {
+      const inner = differences(before, after);
+      if (Object.keys(inner).length > 0) patch[key] = inner;
+    } else if (!deepEqual(before, after)) {
+      patch[key] = after;
+    }
+  }
+  return patch;
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

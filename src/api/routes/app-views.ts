@@ -1,0 +1,71 @@
+import { BuildList, PlanView, RevisionList } from "../../resources/wire/apps.ts";
+import { answers, NameParams, NoQuery } from "../answers.ts";
+import { requireApp } from "../app-writes.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { requestSignal } from "../request-scope.ts";
+import { revisionView } from "../views/app.ts";
+import { planView } from "../views/changes.ts";
+
+export function appViewRoutes(api: Api, context: ApiContext): void {
+  const { store, control } = context;
+
+  api.get(
+    "/api/apps/:name/revisions",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "The versions of an app that are kept, newest first",
+        tags: ["apps"],
+        params: NameParams,
+        querystring: NoQuery,
+        response: answers({ 200: RevisionList }),
+      },
+    },
+    async (request) => {
+      const app = requireApp(context, request.params.name);
+      const attempted = app.status?.revisions.attempted ?? null;
+      const revisions = store.revisions
+        .list(app.metadata.name)
+        .map((revision) => revisionView(revision, attempted));
+      return { revisions, total: revisions.length };
+    },
+  );
+
+  api.get(
+    "/api/apps/:name/builds",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "The image builds of an app",
+        description: "Building from source is not there yet, so the list is empty.",
+        tags: ["apps"],
+        params: NameParams,
+        querystring: NoQuery,
+        response: answers({ 200: BuildList }),
+      },
+    },
+    async (request) => {
+      requireApp(context, request.params.name);
+      return { builds: [], total: 0 };
+    },
+  );
+
+  api.get(
+    "/api/apps/:name/plan",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "What the next reconcile of an app would do",
+        tags: ["apps"],
+        params: NameParams,
+        querystring: NoQuery,
+        response: answers({ 200: PlanView }),
+      },
+    },
+    async (request, reply) => {
+      const app = requireApp(context, request.params.name);
+      const signal = requestSignal(reply, context.closing);
+      return planView(await control.planApp(app.metadata.name, undefined, signal));
+    },
+  );
+}

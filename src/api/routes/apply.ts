@@ -1,0 +1,154 @@
+import { Type } from "typebox";
+import { BerthError, InvalidSpecError, isAbort } from "../../base/errors.ts";
+import type { PlannedResource } from "../../controller/port.ts";
+import type { Manifest } from "../../resources/kinds.ts";
+import type { Resource } from "../../resources/resource.ts";
+import { issueText, readManifest } from "../../resources/validate.ts";
+import type { PlanView } from "../../resources/wire/apps.ts";
+import { ApplyAnswer, ApplyBody } from "../../resources/wire/resources.ts";
+import { closed } from "../../resources/wire/schema.ts";
+import type { ApplyResult } from "../../store/store.ts";
+import { answers, writeQueryFields } from "../answers.ts";
+import { plannedResource, waitUntilReady } from "../app-writes.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
+import { fieldChangeView, planView } from "../views/changes.ts";
+
+const ApplyQuery = Type.Object({ ...writeQueryFields }, closed);
+
+/** POST /api/apply: manifests of any kind, all or none. */
+export function applyRoutes(api: Api, context: ApiContext): void {
+  const { store, clock } = context;
+
+  api.post(
+    "/api/apply",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Apply manifests: create what is missing, change what differs",
+        description:
+          "All or none: everything is validated before anything is written. With dry_run nothing is written, and each App comes with its plan.",
+        tags: ["resources"],
+        body: ApplyBody,
+        querystring: ApplyQuery,
+        response: answers({ 200: ApplyAnswer, 202: ApplyAnswer }),
+      },
+    },
+    async (request, reply) => {
+      const { manager = "api" } = request.body;
+      const isDryRun = request.body.dry_run === true || request.query.dry_run === true;
+      const force = request.body.force === true || request.query.force === true;
+      const timeoutMs = waitTimeoutMs(request.query.timeout);
+      const manifests = validateAll(request.body.manifests);
+      const actor = actorOf(request);
+      const intents = manifests.map((manifest) => ({
+        kind: manifest.kind,
+        name: manifest.metadata.name,
+        manager,
+        actor,
+        mode: "replace" as const,
+        spec: manifest.spec,
+        labels: manifest.metadata.labels ?? {},
+        annotations: manifest.metadata.annotations ?? {},
+        force,
+      }));
+      const alongside: PlannedResource[] = [];
+      const planned = intents.map((intent) => {
+        const result = store.apply({ ...intent, dryRun: true });
+        alongside.push(plannedResource(intent, result));
+        return result;
+      });
+      const signal = requestSignal(reply, context.closing);
+      const plans = isDryRun
+        ? await Promise.all(planned.map(({ resource }) => planOf(resource, alongside, signal)))
+        : [];
+      const results = isDryRun ? planned : intents.map((intent) => store.apply(intent));
+      if (!isDryRun && request.query.wait === true) {
+        const deadlineMs = clock.now() + timeoutMs;
+        for (const { resource } of results) {
+          if (!isApp(resource)) continue;
+          const leftMs = Math.max(0, deadlineMs - clock.now());
+          const { generation } = resource.metadata;
+          await waitUntilReady(context, reply, resource, generation, leftMs, 200);
+          if (reply.statusCode === 202) break;
+        }
+      }
+      return {
+        dry_run: isDryRun,
+        results: results.map((result, index) => ({
+          kind: result.resource.kind,
+          name: result.resource.metadata.name,
+          action: actionOf(result),
+          generation: result.resource.metadata.generation,
+          changes: result.changes.map((change) => fieldChangeView(change)),
+          plan: plans[index]?.plan ?? null,
+          plan_message: plans[index]?.message ?? null,
+        })),
+      };
+    },
+  );
+
+  /** What differs in the specs is worth an answer even while the engine is away. */
+  async function planOf(
+    resource: Resource,
+    alongside: readonly PlannedResource[],
+    signal: AbortSignal,
+  ): Promise<{ plan: PlanView | null; message: string | null }> {
+    if (!isApp(resource)) return { plan: null, message: null };
+    try {
+      const { name, annotations } = resource.metadata;
+      const plan = await context.control.planApp(
+        name,
+        resource.spec,
+        signal,
+        annotations,
+        alongside,
+      );
+      return { plan: planView(plan), message: null };
+    } catch (error) {
+      if (!(error instanceof BerthError) || isAbort(error)) throw error;
+      return { plan: null, message: error.message };
+    }
+  }
+}
+
+function actionOf(result: ApplyResult): "created" | "configured" | "unchanged" {
+  if (result.created) return "created";
+  return result.changes.length > 0 ? "configured" : "unchanged";
+}
+
+function isApp(resource: Resource): resource is Resource<"App"> {
+  return resource.kind === "App";
+}
+
+/** Throws InvalidSpecError with every issue of every manifest. */
+function validateAll(values: readonly unknown[]): Manifest[] {
+  const manifests: Manifest[] = [];
+  const lines: string[] = [];
+  const issues = [];
+  const seen = new Set<string>();
+  for (const [index, value] of values.entries()) {
+    const at = `manifests[${index}]`;
+    const read = readManifest(value);
+    if ("issues" in read) {
+      issues.push(
+        ...read.issues.map((issue) => ({ ...issue, path: `/manifests/${index}${issue.path}` })),
+      );
+      lines.push(...read.issues.map((issue) => `${at}: ${issueText(issue)}`));
+      continue;
+    }
+    const { kind, metadata } = read.manifest;
+    const key = `${kind} ${metadata.name}`;
+    if (seen.has(key)) {
+      const message = `there is more than one ${kind} "${metadata.name}"`;
+      issues.push({ path: `/manifests/${index}`, message });
+      lines.push(`${at}: ${message}`);
+    }
+    seen.add(key);
+    manifests.push(read.manifest);
+  }
+  if (issues.length > 0) {
+    throw new InvalidSpecError(`the manifests are not valid: ${lines[0]}`, issues);
+  }
+  return manifests;
+}

@@ -1,0 +1,257 @@
+import { Type } from "typebox";
+import { BerthError } from "../../base/errors.ts";
+import type { AppSpec } from "../../resources/app.ts";
+import { phases } from "../../resources/status.ts";
+import { validatePartialSpec } from "../../resources/validate.ts";
+import { AppDetails, AppList, CreateAppBody, PatchAppBody } from "../../resources/wire/apps.ts";
+import { closed, OneOf } from "../../resources/wire/schema.ts";
+import {
+  AppWriteAnswer,
+  answers,
+  appWriteAnswers,
+  NameParams,
+  untyped,
+  WriteQueryParams,
+  writeQueryFields,
+} from "../answers.ts";
+import { AppListCache } from "../app-list-cache.ts";
+import { waitForApp } from "../app-wait.ts";
+import {
+  detailsOf,
+  dryRunOfDelete,
+  noSuchApp,
+  requireApp,
+  waitUntilReady,
+  writeApp,
+} from "../app-writes.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { flatPaths } from "../flat-paths.ts";
+import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
+
+const ListQuery = Type.Object(
+  {
+    limit: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 10_000, description: "default: every app" }),
+    ),
+    offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
+    status: Type.Optional(OneOf(phases)),
+  },
+  closed,
+);
+
+const DetailsQuery = Type.Object(
+  {
+    wait: Type.Optional(
+      Type.Unsafe<"true" | "false" | "deleted">({
+        type: "string",
+        enum: ["true", "false", "deleted"],
+        description: "true: answer when Ready or failed (409); deleted: answer 404 when it is gone",
+      }),
+    ),
+    timeout: writeQueryFields.timeout,
+    generation: Type.Optional(
+      Type.Integer({ minimum: 1, description: "wait for this one; default: the newest" }),
+    ),
+  },
+  closed,
+);
+
+const DeleteQuery = Type.Object(
+  {
+    ...writeQueryFields,
+    delete_volumes: Type.Optional(
+      Type.Boolean({ description: "named volumes go with the app; default: they are kept" }),
+    ),
+  },
+  closed,
+);
+
+export function appRoutes(api: Api, context: ApiContext): void {
+  const { store } = context;
+  const cache = new AppListCache(store, context.config.baseDomain);
+
+  api.get(
+    "/api/apps",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "List apps, by name",
+        tags: ["apps"],
+        querystring: ListQuery,
+        response: answers({ 200: untyped(AppList) }),
+      },
+    },
+    async (request, reply) => {
+      reply.type("application/json; charset=utf-8");
+      const list = cache.answer(request.query, (apps) => String(reply.serializeInput(apps, "200")));
+      return reply.send(list);
+    },
+  );
+
+  api.post(
+    "/api/apps",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Create an app",
+        description: "Takes every field of an App's spec beside name, image, port, domain and env.",
+        tags: ["apps"],
+        body: CreateAppBody,
+        querystring: WriteQueryParams,
+        response: answers({ 200: AppWriteAnswer, 201: AppDetails, 202: AppDetails }),
+      },
+    },
+    async (request, reply) => {
+      const { name, labels, ...spec } = request.body;
+      const intent = {
+        kind: "App",
+        name,
+        manager: "api",
+        actor: actorOf(request),
+        mode: "replace",
+        spec: spec satisfies AppSpec,
+        ...(labels === undefined ? {} : { labels }),
+        createOnly: true,
+      } as const;
+      const wouldDo = `create app "${name}"`;
+      return flatPaths(() =>
+        writeApp(context, request, reply, { intent, wouldDo, status: 201 }, request.query),
+      );
+    },
+  );
+
+  api.get(
+    "/api/apps/:name",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "Show one app",
+        tags: ["apps"],
+        params: NameParams,
+        querystring: DetailsQuery,
+        response: answers({ 200: AppDetails, 202: AppDetails }),
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params;
+      const { wait, timeout, generation } = request.query;
+      const app = requireApp(context, name);
+      if (wait === undefined || wait === "false") return detailsOf(context, app);
+      const wanted = generation ?? app.metadata.generation;
+      const timeoutMs = waitTimeoutMs(timeout);
+      if (wait === "true") {
+        await waitUntilReady(context, reply, app, wanted, timeoutMs, 200);
+      } else {
+        const signal = requestSignal(reply, context.closing);
+        const target = {
+          name,
+          uid: app.metadata.uid,
+          generation: wanted,
+          until: "deleted",
+        } as const;
+        const outcome = await waitForApp(context, target, timeoutMs, signal);
+        if (outcome.type === "deleted") throw noSuchApp(name);
+        reply.code(202).header("x-berth-wait", "timed-out");
+      }
+      return detailsOf(context, requireApp(context, name));
+    },
+  );
+
+  api.patch(
+    "/api/apps/:name",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Change fields of an app's spec",
+        description:
+          "A merge patch (RFC 7396): what is not given stays, null takes a field away. A field that a spec file owns answers 409 unless forced.",
+        tags: ["apps"],
+        params: NameParams,
+        body: PatchAppBody,
+        querystring: WriteQueryParams,
+        response: appWriteAnswers,
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params;
+      requireApp(context, name);
+      const { labels, ...fields } = request.body;
+      const intent = {
+        kind: "App",
+        name,
+        manager: "api",
+        actor: actorOf(request),
+        mode: "merge",
+        spec: await flatPaths(() => validatePartialSpec("App", fields)),
+        ...(labels === undefined ? {} : { labels: labelsOf(labels) }),
+        force: request.query.force === true,
+        updateOnly: true,
+      } as const;
+      const wouldDo = `change app "${name}"`;
+      return flatPaths(() =>
+        writeApp(context, request, reply, { intent, wouldDo, status: 202 }, request.query),
+      );
+    },
+  );
+
+  api.delete(
+    "/api/apps/:name",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Delete an app",
+        description: "Named volumes are kept unless delete_volumes=true.",
+        tags: ["apps"],
+        params: NameParams,
+        querystring: DeleteQuery,
+        response: appWriteAnswers,
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params;
+      const { wait, timeout, force, dry_run, delete_volumes } = request.query;
+      const timeoutMs = waitTimeoutMs(timeout);
+      const app = requireApp(context, name);
+      const before = detailsOf(context, app);
+      const intent = {
+        actor: actorOf(request),
+        manager: "api",
+        force: force === true,
+        deleteVolumes: delete_volumes === true,
+      };
+      if (dry_run === true) {
+        store.delete("App", name, { ...intent, dryRun: true });
+        return dryRunOfDelete(app, [], delete_volumes === true);
+      }
+      store.delete("App", name, intent);
+      context.control.wake("App", name);
+      const details = () => {
+        const now = store.get("App", name);
+        return now?.metadata.uid === before.id
+          ? detailsOf(context, now)
+          : { ...before, status: "deleting" as const, ready: false, message: "deleted" };
+      };
+      if (wait !== true) {
+        reply.code(202);
+        return details();
+      }
+      const { uid, generation } = app.metadata;
+      const target = { name, uid, generation, until: "deleted" } as const;
+      const signal = requestSignal(reply, context.closing);
+      const outcome = await waitForApp(context, target, timeoutMs, signal);
+      if (outcome.type !== "deleted") reply.code(202).header("x-berth-wait", "timed-out");
+      return details();
+    },
+  );
+}
+
+function labelsOf(labels: unknown): Record<string, string | null> {
+  const entries = typeof labels === "object" && labels !== null ? Object.entries(labels) : null;
+  const isGood = entries?.every(([, value]) => value === null || typeof value === "string");
+  if (!entries || !isGood || Array.isArray(labels)) {
+    throw new BerthError("invalid_request", "labels: expected a mapping of names to text or null");
+  }
+  return Object.fromEntries(
+    entries.map(([key, value]) => [key, value === null ? null : String(value)]),
+  );
+}

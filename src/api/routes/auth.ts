@@ -1,0 +1,193 @@
+import { randomBytes } from "node:crypto";
+import { Type } from "typebox";
+import { timestamp } from "../../base/clock.ts";
+import { BerthError, NotFoundError } from "../../base/errors.ts";
+import { parseDuration } from "../../base/units.ts";
+import {
+  CreatedToken,
+  CreateTokenBody,
+  LoginAnswer,
+  LoginBody,
+  TokenList,
+  TokenView,
+} from "../../resources/wire/auth.ts";
+import { closed } from "../../resources/wire/schema.ts";
+import { answers, EmptyBody, NoQuery } from "../answers.ts";
+import { LoginLimiter } from "../auth/login-limiter.ts";
+import { verifyPassword } from "../auth/password.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { actorOf } from "../request-scope.ts";
+import { tokenView } from "../views/resources.ts";
+
+const SESSION_MS = 24 * 3_600_000;
+/** A token that lives longer than this is meant to live for ever. */
+const TOKEN_LIFETIME_MAX_MS = 10 * 365 * 24 * 3_600_000;
+
+export function authRoutes(api: Api, context: ApiContext): void {
+  const { store, clock } = context;
+  const limiter = new LoginLimiter(clock);
+
+  api.post(
+    "/api/auth/login",
+    {
+      config: { access: "public" },
+      bodyLimit: 8 * 1024,
+      schema: {
+        summary: "Exchange the password for a session token",
+        description:
+          "The token lives for 24 hours. Five wrong passwords a minute from one address answer 429 with Retry-After.",
+        tags: ["auth"],
+        body: LoginBody,
+        querystring: NoQuery,
+        response: answers({ 200: LoginAnswer }),
+      },
+    },
+    async (request, reply) => {
+      const attempt = limiter.begin(request.ip);
+      let isRight = false;
+      try {
+        isRight = await verifyPassword(store.settings, request.body.password);
+      } finally {
+        attempt.end(isRight);
+      }
+      const actor = { actor: "user:admin", requestId: request.id, kind: null, changes: [] };
+      if (!isRight) {
+        store.audit.append({ ...actor, action: "login_failed", name: request.ip });
+        throw new BerthError("unauthorized", "the password is wrong");
+      }
+      const { token, record } = store.tokens.create({
+        name: `session-${randomBytes(4).toString("hex")}`,
+        scope: "admin",
+        kind: "session",
+        lifetimeMs: SESSION_MS,
+      });
+      store.audit.append({ ...actor, action: "login", name: request.ip });
+      reply.header("cache-control", "no-store");
+      return {
+        token,
+        token_type: "Bearer" as const,
+        expires_in: SESSION_MS / 1000,
+        expires_at: record.expiresAt ?? timestamp(clock.now() + SESSION_MS),
+      };
+    },
+  );
+
+  api.post(
+    "/api/auth/logout",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "End the session of the token that is used",
+        tags: ["auth"],
+        body: EmptyBody,
+        querystring: NoQuery,
+        response: answers({ 204: Type.Null() }),
+      },
+    },
+    async (request, reply) => {
+      const record = store.tokens.list().find((token) => token.id === request.caller?.tokenId);
+      if (record && record.kind !== "session") {
+        throw new BerthError("wrong_state", `"${record.name}" is a ${record.kind} token`, {
+          hint: "only sessions are logged out; revoke it with DELETE /api/auth/tokens/:id",
+        });
+      }
+      if (record) store.tokens.revoke(record.id);
+      return reply.code(204).send(null);
+    },
+  );
+
+  api.get(
+    "/api/auth/whoami",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "What the token that is used may do",
+        tags: ["auth"],
+        querystring: NoQuery,
+        response: answers({ 200: TokenView }),
+      },
+    },
+    async (request) => {
+      const record = store.tokens.list().find((token) => token.id === request.caller?.tokenId);
+      if (!record) throw new BerthError("unauthorized", "the token has just ended");
+      return tokenView(record);
+    },
+  );
+
+  api.get(
+    "/api/auth/tokens",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "List tokens and sessions",
+        tags: ["auth"],
+        querystring: NoQuery,
+        response: answers({ 200: TokenList }),
+      },
+    },
+    async () => {
+      const tokens = store.tokens.list().map((record) => tokenView(record));
+      return { tokens, total: tokens.length };
+    },
+  );
+
+  api.post(
+    "/api/auth/tokens",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "Make a named token",
+        description: "The token is in this answer only. Without expires_in it lives until revoked.",
+        tags: ["auth"],
+        body: CreateTokenBody,
+        querystring: NoQuery,
+        response: answers({ 201: CreatedToken }),
+      },
+    },
+    async (request, reply) => {
+      const { name, scope = "write", expires_in } = request.body;
+      const lifetimeMs = expires_in === undefined ? null : parseDuration(expires_in);
+      if (lifetimeMs !== null && (lifetimeMs <= 0 || lifetimeMs > TOKEN_LIFETIME_MAX_MS)) {
+        throw new BerthError(
+          "invalid_request",
+          "expires_in: has to be more than 0 and at most 3650d",
+        );
+      }
+      const { token, record } = store.tokens.create({ name, scope, kind: "named", lifetimeMs });
+      store.audit.append({ ...audited(actorOf(request)), action: "token_create", name });
+      reply.code(201).header("cache-control", "no-store");
+      return { token, ...tokenView(record) };
+    },
+  );
+
+  api.delete(
+    "/api/auth/tokens/:id",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "Revoke a token, by its id or its name",
+        tags: ["auth"],
+        params: Type.Object({ id: Type.String() }, closed),
+        querystring: NoQuery,
+        response: answers({ 204: Type.Null() }),
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params;
+      const all = store.tokens.list();
+      const record =
+        all.find((token) => token.id === id) ??
+        all.find((token) => token.kind === "named" && token.name === id);
+      if (!record || !store.tokens.revoke(record.id)) {
+        throw new NotFoundError(`there is no token ${JSON.stringify(id.slice(0, 80))}`);
+      }
+      const actor = audited(actorOf(request));
+      store.audit.append({ ...actor, action: "token_revoke", name: record.name });
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+function audited(actor: { name: string; requestId?: string }) {
+  return { actor: actor.name, requestId: actor.requestId ?? null, kind: null, changes: [] };
+}

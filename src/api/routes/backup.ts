@@ -1,0 +1,65 @@
+import { randomBytes } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Type } from "typebox";
+import { timestamp } from "../../base/clock.ts";
+import { answers, EmptyBody, NoQuery, untyped } from "../answers.ts";
+import type { Api, ApiContext } from "../context.ts";
+
+export function backupRoutes(api: Api, context: ApiContext): void {
+  const { store, clock, config, logger } = context;
+
+  // Beside the store, because a copy of it may not fit into a temporary file system in memory.
+  const folder = join(config.dataDir, "tmp");
+
+  // What a killed process left behind holds every secret.
+  api.addHook("onReady", async () => {
+    const files = await readdir(folder).catch(() => []);
+    const left = files.filter((file) => file.startsWith("backup-"));
+    await Promise.all(left.map((file) => rm(join(folder, file), { force: true })));
+  });
+
+  api.post(
+    "/api/backup",
+    {
+      config: { access: "admin", isStream: true },
+      schema: {
+        summary: "A consistent copy of the store",
+        description:
+          "The file that `berth restore` takes, as application/octet-stream. It holds every secret: keep it as you keep a password.",
+        tags: ["system"],
+        body: EmptyBody,
+        querystring: NoQuery,
+        produces: ["application/octet-stream"],
+        response: answers({ 200: untyped(Type.String({ format: "binary" })) }),
+      },
+    },
+    async (request, reply) => {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      const file = join(folder, `backup-${randomBytes(8).toString("hex")}.db`);
+      const remove = () =>
+        rm(file, { force: true }).catch((err: unknown) =>
+          logger.warn({ err }, "a backup's temporary file was not removed"),
+        );
+      try {
+        await store.backup(file);
+        const { size } = await stat(file);
+        const stream = createReadStream(file);
+        stream.once("close", () => void remove());
+        reply.raw.once("close", () => stream.destroy());
+        logger.info({ actor: request.caller?.name, bytes: size }, "the store was backed up");
+        const day = timestamp(clock.now()).slice(0, 10);
+        return reply
+          .header("content-type", "application/octet-stream")
+          .header("content-length", String(size))
+          .header("content-disposition", `attachment; filename="berth-${day}.backup"`)
+          .header("cache-control", "no-store")
+          .send(stream);
+      } catch (error) {
+        await remove();
+        throw error;
+      }
+    },
+  );
+}

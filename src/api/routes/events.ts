@@ -1,0 +1,153 @@
+import { Type } from "typebox";
+import { BerthError } from "../../base/errors.ts";
+import { kinds } from "../../resources/kinds.ts";
+import { AuditList, EventList } from "../../resources/wire/events.ts";
+import { closed, OneOf } from "../../resources/wire/schema.ts";
+import type { Change } from "../../store/store.ts";
+import { answers, LimitField, untyped } from "../answers.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { EventStream, type ServerSentEvent, type StreamSlots } from "../event-stream.ts";
+import { auditView, changeView, eventView } from "../views/events.ts";
+
+const LIMIT_DEFAULT = 100;
+/** A reader that missed more lists again, which is cheaper than being told everything. */
+const RESUMED_MAX = 5_000;
+const RESUME_PAGE = 500;
+
+const filterFields = {
+  kind: Type.Optional(OneOf(kinds)),
+  name: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
+  limit: LimitField,
+};
+
+const EventsQuery = Type.Object(
+  {
+    ...filterFields,
+    format: Type.Optional(OneOf(["stream", "list"])),
+    last_event_id: Type.Optional(
+      Type.Integer({ minimum: 0, description: "for readers that cannot send Last-Event-ID" }),
+    ),
+  },
+  closed,
+);
+
+const AuditQuery = Type.Object(
+  { ...filterFields, before: Type.Optional(Type.Integer({ minimum: 1 })) },
+  closed,
+);
+
+interface Filter {
+  readonly kind?: Change["kind"];
+  readonly name?: string;
+}
+
+export function eventRoutes(api: Api, context: ApiContext, slots: StreamSlots): void {
+  const { store, hub, clock } = context;
+
+  api.get(
+    "/api/events",
+    {
+      config: { access: "read", isStream: true },
+      schema: {
+        summary: "Changes and events, as they come",
+        description:
+          "Server-sent events, named by the type of the change; id is the sequence. Last-Event-ID resumes; an event named reset says that changes were lost and that what is shown has to be listed again. A list with format=list or Accept: application/json.",
+        tags: ["events"],
+        produces: ["text/event-stream", "application/json"],
+        querystring: EventsQuery,
+        response: answers({ 200: untyped(EventList) }),
+      },
+    },
+    async (request, reply) => {
+      const { format, limit = LIMIT_DEFAULT, kind, name } = request.query;
+      const filter = {
+        ...(kind === undefined ? {} : { kind }),
+        ...(name === undefined ? {} : { name }),
+      };
+      const accept = request.headers.accept ?? "";
+      if (format === "list" || (format === undefined && accept.startsWith("application/json"))) {
+        const events = store.events.list({ ...filter, limit }).map((event) => eventView(event));
+        return { events, total: events.length };
+      }
+      const since = lastEventId(request.headers["last-event-id"]) ?? request.query.last_event_id;
+      const stream = new EventStream(clock, context.closing, slots.take());
+      // Everything up to here and the subscription happen in one turn: no change fits in between.
+      if (since !== undefined) resume(stream, since, filter);
+      const stop = hub.onChange((change) => {
+        if (matches(change, filter)) stream.send(eventOf(change));
+      });
+      stream.signal.addEventListener("abort", stop, { once: true });
+      if (stream.signal.aborted) stop();
+      return stream.open(reply);
+    },
+  );
+
+  api.get(
+    "/api/audit",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "Who wrote what, newest first",
+        tags: ["events"],
+        querystring: AuditQuery,
+        response: answers({ 200: AuditList }),
+      },
+    },
+    async (request) => {
+      const { limit = LIMIT_DEFAULT, ...filter } = request.query;
+      const entries = store.audit.list({ ...filter, limit }).map((entry) => auditView(entry));
+      const last = entries.at(-1);
+      return { entries, next_before: entries.length === limit && last ? last.id : null };
+    },
+  );
+
+  function resume(stream: EventStream, since: number, filter: Filter): void {
+    const isFar = store.lastSequence - since > RESUMED_MAX;
+    let after = since;
+    for (;;) {
+      const changes = isFar ? undefined : store.changesSince(after, RESUME_PAGE);
+      if (changes === undefined) break;
+      const last = changes.at(-1);
+      for (const change of changes) {
+        if (matches(change, filter)) stream.send(eventOf(change));
+      }
+      if (last === undefined) return;
+      after = last.sequence;
+    }
+    const sequence = store.lastSequence;
+    stream.send({ id: sequence, event: "reset", data: JSON.stringify({ sequence }) });
+  }
+}
+
+function matches(change: Change, filter: Filter): boolean {
+  return (
+    (filter.kind === undefined || change.kind === filter.kind) &&
+    (filter.name === undefined || change.name === filter.name)
+  );
+}
+
+/** Changes are frozen and shared by all streams, so each is put into words once. */
+const texts = new WeakMap<Change, ServerSentEvent>();
+
+function eventOf(change: Change): ServerSentEvent {
+  const known = texts.get(change);
+  if (known) return known;
+  const event = {
+    id: change.sequence,
+    event: change.type,
+    data: JSON.stringify(changeView(change)),
+  };
+  texts.set(change, event);
+  return event;
+}
+
+function lastEventId(header: string | string[] | undefined): number | undefined {
+  if (header === undefined || header === "") return undefined;
+  const text = Array.isArray(header) ? (header[0] ?? "") : header;
+  if (!/^[0-9]{1,15}$/.test(text)) {
+    throw new BerthError("invalid_request", "Last-Event-ID is not the id of an event", {
+      hint: "leave it out to start from now",
+    });
+  }
+  return Number(text);
+}

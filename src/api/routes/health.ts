@@ -1,0 +1,29 @@
+import { Health } from "../../resources/wire/system.ts";
+import { answers, NoQuery } from "../answers.ts";
+import type { Api, ApiContext } from "../context.ts";
+
+export function healthRoutes(api: Api, context: ApiContext): void {
+  const { control, clock, version, startedAtMs } = context;
+  api.get(
+    "/api/health",
+    {
+      config: { access: "public" },
+      schema: {
+        summary: "Is the service up, and does it reach the container engine?",
+        description: "200 for as long as the process lives; needs no token.",
+        tags: ["system"],
+        querystring: NoQuery,
+        response: answers({ 200: Health }),
+      },
+    },
+    async () => {
+      const { connected } = control.engine();
+      return {
+        status: connected ? ("ok" as const) : ("degraded" as const),
+        runtime: connected ? ("connected" as const) : ("disconnected" as const),
+        version,
+        uptime_seconds: Math.floor((clock.now() - startedAtMs) / 1000),
+      };
+    },
+  );
+}

@@ -1,0 +1,154 @@
+import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
+import { Type } from "typebox";
+import { BerthError, isAbort } from "../../base/errors.ts";
+import { durationPattern, parseDuration } from "../../base/units.ts";
+import type { AppLogLine, AppLogOptions } from "../../controller/port.ts";
+import { AppLogs } from "../../resources/wire/apps.ts";
+import { closed } from "../../resources/wire/schema.ts";
+import { answers, NameParams, untyped } from "../answers.ts";
+import { requireApp } from "../app-writes.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { errorAnswer } from "../error-answer.ts";
+import { EventStream, type StreamSlots } from "../event-stream.ts";
+import { requestSignal } from "../request-scope.ts";
+
+const TAIL_DEFAULT = 100;
+const TAIL_MAX = 10_000;
+/** Ten thousand lines are a few MB; lines of the largest size would be hundreds. */
+const ANSWER_CHARACTERS_MAX = 32 * 1024 * 1024;
+
+const LogsQuery = Type.Object(
+  {
+    tail: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: TAIL_MAX,
+        description: "lines from the end; default 100",
+      }),
+    ),
+    follow: Type.Optional(Type.Boolean({ description: "server-sent events, one for each line" })),
+    since: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: "a duration back from now (10m), an RFC 3339 time or Unix seconds",
+      }),
+    ),
+  },
+  closed,
+);
+
+export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): void {
+  const { control, clock } = context;
+
+  api.get(
+    "/api/apps/:name/logs",
+    {
+      config: { access: "read", isStream: true },
+      schema: {
+        summary: "The log lines of an app, over all its containers, oldest first",
+        description:
+          "JSON; raw text with Accept: text/plain; with follow=true server-sent events named line.",
+        tags: ["apps"],
+        params: NameParams,
+        querystring: LogsQuery,
+        produces: ["application/json", "text/plain", "text/event-stream"],
+        response: answers({ 200: untyped(AppLogs) }),
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params;
+      const { tail = TAIL_DEFAULT, follow, since } = request.query;
+      requireApp(context, name);
+      const accept = request.headers.accept ?? "";
+      const options: AppLogOptions = {
+        tail,
+        follow: follow === true || accept.startsWith("text/event-stream"),
+        ...(since === undefined ? {} : { sinceMs: parseSince(since, clock.now()) }),
+      };
+      const signal = requestSignal(reply, context.closing);
+      if (options.follow) {
+        const stream = new EventStream(clock, context.closing, slots.take());
+        const ended = AbortSignal.any([signal, stream.signal]);
+        void pump(stream, control.appLogs(name, options, ended), request.id, context);
+        return stream.open(reply);
+      }
+      const lines = control.appLogs(name, options, signal);
+      if (accept.startsWith("text/plain")) return sendText(reply, lines);
+      const { kept, isCut } = await collect(lines);
+      if (isCut) reply.header("x-berth-truncated", "true");
+      return { name, lines: kept };
+    },
+  );
+}
+
+/** Epoch milliseconds. Throws BerthError `invalid_request`. */
+export function parseSince(text: string, nowMs: number): number {
+  if (new RegExp(durationPattern).test(text)) return nowMs - parseDuration(text);
+  if (/^[0-9]{1,12}(\.[0-9]{1,9})?$/.test(text)) return Math.round(Number(text) * 1000);
+  const time = /^\d{4}-\d{2}-\d{2}T/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(time)) {
+    throw new BerthError("invalid_request", `since: ${JSON.stringify(text)} is not a time`, {
+      hint: "write it as 10m, 2026-01-31T12:00:00Z or Unix seconds",
+    });
+  }
+  return time;
+}
+
+async function pump(
+  stream: EventStream,
+  lines: AsyncIterable<AppLogLine>,
+  requestId: string,
+  context: ApiContext,
+): Promise<void> {
+  try {
+    for await (const line of lines) {
+      if (stream.signal.aborted) return;
+      await stream.sendSlowly({ event: "line", data: JSON.stringify(line) });
+    }
+  } catch (error) {
+    if (stream.signal.aborted || isAbort(error)) return;
+    const { message, unexpected } = errorAnswer(error, requestId);
+    if (unexpected) context.logger.error({ err: error, requestId }, "a log stream failed");
+    stream.send({ event: "error", data: JSON.stringify({ error: message }) });
+  } finally {
+    stream.end();
+  }
+}
+
+/** The first line is waited for, so that an engine that is away still answers with a status. */
+async function sendText(
+  reply: FastifyReply,
+  lines: AsyncIterable<AppLogLine>,
+): Promise<FastifyReply> {
+  const iterator = lines[Symbol.asyncIterator]();
+  const first = await iterator.next();
+  async function* text(): AsyncGenerator<string> {
+    try {
+      for (let next = first; next.done !== true; next = await iterator.next()) {
+        yield `${next.value.message}\n`;
+      }
+    } finally {
+      await iterator.return?.();
+    }
+  }
+  return reply.type("text/plain; charset=utf-8").send(Readable.from(text()));
+}
+
+/** All lines, or the newest of them where they are too long to hold. */
+async function collect(
+  lines: AsyncIterable<AppLogLine>,
+): Promise<{ kept: AppLogLine[]; isCut: boolean }> {
+  const kept: AppLogLine[] = [];
+  let characters = 0;
+  let first = 0;
+  for await (const line of lines) {
+    kept.push(line);
+    characters += line.message.length;
+    while (characters > ANSWER_CHARACTERS_MAX && first < kept.length - 1) {
+      characters -= kept[first]?.message.length ?? 0;
+      first += 1;
+    }
+  }
+  return { kept: kept.slice(first), isCut: first > 0 };
+}

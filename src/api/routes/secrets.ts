@@ -1,0 +1,176 @@
+import type { FastifyRequest } from "fastify";
+import { NotFoundError } from "../../base/errors.ts";
+import type { Resource } from "../../resources/resource.ts";
+import {
+  CreateSecretBody,
+  DeletedView,
+  PatchSecretBody,
+  PutSecretBody,
+  SecretList,
+  SecretView,
+} from "../../resources/wire/resources.ts";
+import { answers, ForceQuery, NameParams, NoQuery } from "../answers.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { actorOf } from "../request-scope.ts";
+import { secretView } from "../views/resources.ts";
+
+/** Values go in and never come out: every answer shows keys only. */
+export function secretRoutes(api: Api, context: ApiContext): void {
+  const { store } = context;
+  const tags = ["secrets"];
+
+  const requireSecret = (name: string): Resource<"Secret"> => {
+    const secret = store.get("Secret", name);
+    if (!secret) throw new NotFoundError(`there is no secret ${JSON.stringify(name.slice(0, 80))}`);
+    return secret;
+  };
+
+  api.get(
+    "/api/secrets",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "List secrets: their names and keys",
+        tags,
+        querystring: NoQuery,
+        response: answers({ 200: SecretList }),
+      },
+    },
+    async () => {
+      const secrets = store.list("Secret").map((secret) => secretView(secret));
+      return { secrets, total: secrets.length };
+    },
+  );
+
+  api.get(
+    "/api/secrets/:name",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "Show one secret: its keys",
+        tags,
+        params: NameParams,
+        querystring: NoQuery,
+        response: answers({ 200: SecretView }),
+      },
+    },
+    async (request) => secretView(requireSecret(request.params.name)),
+  );
+
+  api.post(
+    "/api/secrets",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Create a secret",
+        tags,
+        body: CreateSecretBody,
+        querystring: NoQuery,
+        response: answers({ 201: SecretView }),
+      },
+    },
+    async (request, reply) => {
+      const { name, ...spec } = request.body;
+      const intent = intentOf(request, name, false);
+      const { resource } = store.apply({ ...intent, mode: "replace", spec, createOnly: true });
+      reply.code(201);
+      return secretView(resource);
+    },
+  );
+
+  api.put(
+    "/api/secrets/:name",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Create a secret, or replace all of its values",
+        tags,
+        params: NameParams,
+        body: PutSecretBody,
+        querystring: ForceQuery,
+        response: answers({ 200: SecretView, 201: SecretView }),
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params;
+      const intent = intentOf(request, name, request.query.force);
+      const known = store.get("Secret", name);
+      // A key that another manager set would outlive a replacement by this one.
+      const gone = Object.keys(known?.spec.data ?? {})
+        .filter((key) => !Object.hasOwn(request.body.data, key))
+        .map((key) => [key, null] as const);
+      const spec = known
+        ? {
+            type: null,
+            ...request.body,
+            data: { ...request.body.data, ...Object.fromEntries(gone) },
+          }
+        : request.body;
+      const { resource, created } = store.apply({
+        ...intent,
+        mode: known ? "merge" : "replace",
+        spec,
+      });
+      reply.code(created ? 201 : 200);
+      return secretView(resource);
+    },
+  );
+
+  api.patch(
+    "/api/secrets/:name",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Set some values of a secret; null takes one away",
+        tags,
+        params: NameParams,
+        body: PatchSecretBody,
+        querystring: ForceQuery,
+        response: answers({ 200: SecretView }),
+      },
+    },
+    async (request) => {
+      const { name } = request.params;
+      requireSecret(name);
+      const intent = intentOf(request, name, request.query.force);
+      const { resource } = store.apply({
+        ...intent,
+        mode: "merge",
+        spec: { data: request.body.data },
+        updateOnly: true,
+      });
+      return secretView(resource);
+    },
+  );
+
+  api.delete(
+    "/api/secrets/:name",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Delete a secret",
+        tags,
+        params: NameParams,
+        querystring: ForceQuery,
+        response: answers({ 200: DeletedView }),
+      },
+    },
+    async (request) => {
+      const { name } = request.params;
+      requireSecret(name);
+      const { actor, manager, force } = intentOf(request, name, request.query.force);
+      store.delete("Secret", name, { actor, manager, force });
+      return { kind: "Secret" as const, name, state: "deleted" as const };
+    },
+  );
+}
+
+function intentOf(request: FastifyRequest, name: string, force: boolean | undefined) {
+  return {
+    kind: "Secret",
+    name,
+    manager: "api",
+    actor: actorOf(request),
+    force: force === true,
+  } as const;
+}

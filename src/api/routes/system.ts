@@ -1,0 +1,85 @@
+import { statfs } from "node:fs/promises";
+import { arch, availableParallelism, freemem, hostname, totalmem, type, uptime } from "node:os";
+import { SystemConfig, SystemInfo } from "../../resources/wire/system.ts";
+import { answers, NoQuery } from "../answers.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { listTemplates } from "../template-catalog.ts";
+import { isReady } from "../views/app.ts";
+
+export function systemRoutes(api: Api, context: ApiContext): void {
+  const { store, control, clock, config } = context;
+
+  api.get(
+    "/api/system/info",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "The machine, the engine, and how much there is of everything",
+        tags: ["system"],
+        querystring: NoQuery,
+        response: answers({ 200: SystemInfo }),
+      },
+    },
+    async () => {
+      const engine = control.engine();
+      const apps = store.list("App");
+      const disk = await statfs(config.dataDir);
+      return {
+        version: context.version,
+        instance_id: store.instanceId,
+        hostname: hostname(),
+        os: type(),
+        arch: arch(),
+        cpus: availableParallelism(),
+        memory: { total_bytes: totalmem(), free_bytes: freemem() },
+        disk: { total_bytes: disk.blocks * disk.bsize, free_bytes: disk.bavail * disk.bsize },
+        uptime_seconds: Math.floor((clock.now() - context.startedAtMs) / 1000),
+        host_uptime_seconds: Math.floor(uptime()),
+        engine: engine.connected
+          ? {
+              connected: true,
+              name: engine.info.name,
+              version: engine.info.version,
+              api_version: engine.info.apiVersion,
+              message: null,
+            }
+          : {
+              connected: false,
+              name: null,
+              version: null,
+              api_version: null,
+              message: engine.message,
+            },
+        counts: {
+          apps: apps.length,
+          apps_ready: apps.filter((app) => isReady(app)).length,
+          models: store.list("Model").length,
+          secrets: store.list("Secret").length,
+          templates: listTemplates(context).length,
+        },
+      };
+    },
+  );
+
+  api.get(
+    "/api/system/config",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "The effective configuration, and where each value came from",
+        description: "Secrets are redacted.",
+        tags: ["system"],
+        querystring: NoQuery,
+        response: answers({ 200: SystemConfig }),
+      },
+    },
+    async () => ({
+      config: config.values.map(({ key, value, source, origin }) => ({
+        key,
+        value,
+        source,
+        origin,
+      })),
+    }),
+  );
+}

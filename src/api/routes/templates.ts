@@ -1,0 +1,134 @@
+import { Type } from "typebox";
+import { NotFoundError } from "../../base/errors.ts";
+import { nearest } from "../../resources/nearest.ts";
+import { renderTemplate } from "../../resources/template-render.ts";
+import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
+import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
+import { closed } from "../../resources/wire/schema.ts";
+import { AppWriteAnswer, answers, NoQuery, WriteQueryParams } from "../answers.ts";
+import { answerWrite, plannedResource, writeApp } from "../app-writes.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { actorOf, waitTimeoutMs } from "../request-scope.ts";
+import { findTemplate, listTemplates } from "../template-catalog.ts";
+import { templateView } from "../views/resources.ts";
+
+export function templateRoutes(api: Api, context: ApiContext): void {
+  const { store } = context;
+
+  api.get(
+    "/api/templates",
+    {
+      config: { access: "public" },
+      schema: {
+        summary: "The catalog that apps are made from",
+        description: "Needs no token.",
+        tags: ["templates"],
+        querystring: NoQuery,
+        response: answers({ 200: TemplateList }),
+      },
+    },
+    async () => {
+      const templates = listTemplates(context).map(({ template, isBuiltIn }) =>
+        templateView(template, isBuiltIn),
+      );
+      return { templates, total: templates.length };
+    },
+  );
+
+  api.get(
+    "/api/templates/:id",
+    {
+      config: { access: "public" },
+      schema: {
+        summary: "One entry of the catalog",
+        tags: ["templates"],
+        params: Type.Object({ id: Type.String() }, closed),
+        querystring: NoQuery,
+        response: answers({ 200: TemplateView }),
+      },
+    },
+    async (request) => {
+      const { template, isBuiltIn } = require(request.params.id);
+      return templateView(template, isBuiltIn);
+    },
+  );
+
+  api.post(
+    "/api/apps/from-template",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Create an app from a template",
+        description:
+          "Makes the app, its companions and the Secrets of its parameters, all or none. The answer lists them under created.",
+        tags: ["templates"],
+        body: FromTemplateBody,
+        querystring: WriteQueryParams,
+        response: answers({ 200: AppWriteAnswer, 201: AppDetails, 202: AppDetails }),
+      },
+    },
+    async (request, reply) => {
+      const { template_id, name, parameters = {} } = request.body;
+      const { template } = require(template_id);
+      const timeoutMs = waitTimeoutMs(request.query.timeout);
+      const { manifests } = renderTemplate(template.spec, { name, parameters });
+      const actor = actorOf(request);
+      const intents = manifests.map((manifest) => ({
+        kind: manifest.kind,
+        name: manifest.metadata.name,
+        manager: "api",
+        actor,
+        mode: "replace" as const,
+        spec: manifest.spec,
+        labels: manifest.metadata.labels ?? {},
+        createOnly: true,
+      }));
+      // The last one may fail, a name being taken, and then nothing must have been made.
+      const alongside = intents.map((intent) =>
+        plannedResource(intent, store.apply({ ...intent, dryRun: true })),
+      );
+      if (request.query.dry_run === true) {
+        const main = intents.find((intent) => intent.kind === "App" && intent.name === name);
+        const others = intents.filter((intent) => intent !== main);
+        const also = others.map((intent) => `${intent.kind} ${intent.name}`).join(", ");
+        const wouldDo = `create app "${name}"${also === "" ? "" : ` and ${also}`}`;
+        const intent = {
+          ...main,
+          kind: "App",
+          name,
+          manager: "api",
+          actor,
+          mode: "replace",
+          spec: main?.spec ?? {},
+        } as const;
+        return writeApp(
+          context,
+          request,
+          reply,
+          { intent, wouldDo, status: 201, alongside },
+          request.query,
+        );
+      }
+      for (const intent of intents) store.apply(intent);
+      const app = store.get("App", name);
+      if (!app) throw new NotFoundError(`the template ${template_id} makes no app "${name}"`);
+      const waitMs = request.query.wait === true ? timeoutMs : null;
+      const details = await answerWrite(context, reply, app, 201, waitMs);
+      return {
+        ...details,
+        created: intents.map((intent) => ({ kind: intent.kind, name: intent.name })),
+      };
+    },
+  );
+
+  function require(id: string) {
+    const found = findTemplate(context, id);
+    if (found) return found;
+    const known = listTemplates(context).map(({ template }) => template.metadata.name);
+    const meant = nearest(id.slice(0, 100), known);
+    throw new NotFoundError(
+      `there is no template ${JSON.stringify(id.slice(0, 80))}`,
+      meant === undefined ? "see GET /api/templates" : `did you mean "${meant}"?`,
+    );
+  }
+}

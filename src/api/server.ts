@@ -1,0 +1,149 @@
+import { randomUUID } from "node:crypto";
+import Fastify, { type FastifyInstance } from "fastify";
+import { authenticate } from "./auth/authenticate.ts";
+import { ChangeHub } from "./change-hub.ts";
+import { answerClientError } from "./client-error.ts";
+import { Connections } from "./connections.ts";
+import type { Api, ApiContext, ApiOptions } from "./context.ts";
+import { installErrorHandling } from "./error-handling.ts";
+import { StreamSlots } from "./event-stream.ts";
+import { measureRequests } from "./http-metrics.ts";
+import { openApiRoutes, registerOpenApi } from "./openapi.ts";
+import { appActionRoutes } from "./routes/app-actions.ts";
+import { appViewRoutes } from "./routes/app-views.ts";
+import { applyRoutes } from "./routes/apply.ts";
+import { appRoutes } from "./routes/apps.ts";
+import { authRoutes } from "./routes/auth.ts";
+import { backupRoutes } from "./routes/backup.ts";
+import { deployRoutes } from "./routes/deploy.ts";
+import { eventRoutes } from "./routes/events.ts";
+import { healthRoutes } from "./routes/health.ts";
+import { llmRoutes } from "./routes/llm.ts";
+import { logRoutes } from "./routes/logs.ts";
+import { metricsRoutes } from "./routes/metrics.ts";
+import { resourceRoutes } from "./routes/resources.ts";
+import { secretRoutes } from "./routes/secrets.ts";
+import { specRoutes } from "./routes/specs.ts";
+import { systemRoutes } from "./routes/system.ts";
+import { templateRoutes } from "./routes/templates.ts";
+import { compileValidator, type HttpPart } from "./schema-validation.ts";
+import { parseStrictJson } from "./strict-json.ts";
+
+const JSON_BYTES_MAX = 1024 * 1024;
+/** Longer than any name, so that a name that is a little too long gets a proper answer. */
+const PARAM_LENGTH_MAX = 2048;
+/** A request has to be in by then; a 512 MiB archive takes that long at some 2 MB/s. */
+const REQUEST_MS_MAX = 300_000;
+
+/** What requests that run get to finish in; the whole server has five seconds to end in. */
+const CLOSE_GRACE_MS = 2_000;
+
+/**
+ * The REST API on the parts it is given; listening is up to the caller. `close()` ends streams and
+ * waits, lets running requests finish, and leaves the store open.
+ */
+export function buildApi(options: ApiOptions): FastifyInstance {
+  const closing = new AbortController();
+  const context: ApiContext = {
+    ...options,
+    hub: new ChangeHub(options.store),
+    closing: closing.signal,
+    startedAtMs: options.clock.now(),
+  };
+  const server = Fastify({
+    logger: false,
+    bodyLimit: JSON_BYTES_MAX,
+    requestTimeout: REQUEST_MS_MAX,
+    genReqId: (request) => requestIdOf(request.headers["x-request-id"]),
+    requestIdHeader: false,
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
+    clientErrorHandler: answerClientError,
+    frameworkErrors: (error, request, reply) => {
+      installed.answer(error, request, reply);
+    },
+  });
+  const installed = installErrorHandling(server, context.logger);
+
+  server.decorateRequest("caller", null);
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser(
+    /^application\/(?:[\w.-]+\+)?json(?:;|$)/i,
+    { parseAs: "buffer" },
+    (_request, body: Buffer, done) => {
+      try {
+        done(null, parseStrictJson(body));
+      } catch (error) {
+        done(error instanceof Error ? error : new Error("the body cannot be read"));
+      }
+    },
+  );
+  server.setValidatorCompiler(({ schema, httpPart }) => compileValidator(schema, partOf(httpPart)));
+  server.addHook("onRoute", (route) => {
+    const isPage = route.path.startsWith("/api/docs");
+    route.config = { ...route.config, ...(isPage ? { access: "public" as const } : {}) };
+    if (route.config.access === undefined) {
+      throw new Error(
+        `the route ${String(route.method)} ${route.path} does not say who may use it`,
+      );
+    }
+  });
+  server.addHook("onRequest", async (request, reply) => {
+    reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
+    if (request.is404) return;
+    const access = request.routeOptions.config.access ?? "admin";
+    request.caller = authenticate(request, access, options.store.tokens);
+  });
+
+  const slots = new StreamSlots();
+  measureRequests(server, options.metrics, slots);
+  const connections = new Connections(server.server);
+  let stopGrace: (() => void) | undefined;
+  server.addHook("preClose", async () => {
+    closing.abort();
+    stopGrace = options.clock.setTimer(CLOSE_GRACE_MS, () => connections.destroyAll());
+    connections.close();
+  });
+  server.addHook("onClose", async () => {
+    stopGrace?.();
+    context.hub[Symbol.dispose]();
+  });
+
+  // Inside a plugin, so that the OpenAPI plugin, which has to see every route, is loaded first.
+  void server.register(async (scope: FastifyInstance) => {
+    const api: Api = scope.withTypeProvider();
+    await registerOpenApi(api, context);
+    healthRoutes(api, context);
+    authRoutes(api, context);
+    appRoutes(api, context);
+    appActionRoutes(api, context);
+    appViewRoutes(api, context);
+    logRoutes(api, context, slots);
+    await deployRoutes(api, context);
+    templateRoutes(api, context);
+    secretRoutes(api, context);
+    resourceRoutes(api, context);
+    applyRoutes(api, context);
+    specRoutes(api, context);
+    systemRoutes(api, context);
+    llmRoutes(api, context);
+    eventRoutes(api, context, slots);
+    backupRoutes(api, context);
+    metricsRoutes(api, context);
+    openApiRoutes(api);
+  });
+  return server;
+}
+
+/** A caller may bring its own id, as long as it is fit for a log. */
+function requestIdOf(header: string | string[] | undefined): string {
+  return typeof header === "string" && /^[A-Za-z0-9._:-]{1,128}$/.test(header)
+    ? header
+    : randomUUID();
+}
+
+function partOf(httpPart: string | undefined): HttpPart {
+  if (httpPart === "querystring" || httpPart === "params" || httpPart === "headers") {
+    return httpPart;
+  }
+  return "body";
+}

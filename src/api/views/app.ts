@@ -1,0 +1,147 @@
+import type { Resource } from "../../resources/resource.ts";
+import {
+  type AppStatus,
+  type Condition,
+  type ContainerStatus,
+  findCondition,
+  type Phase,
+} from "../../resources/status.ts";
+import type {
+  AppDetails,
+  AppItem,
+  ConditionView,
+  ContainerView,
+  RevisionView,
+} from "../../resources/wire/apps.ts";
+import type { EventRecord, Revision } from "../../store/store.ts";
+import { eventView } from "./events.ts";
+
+/** An App as a list shows it. Pure: the same resource gives the same item. */
+export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
+  const { metadata, spec, status } = app;
+  return {
+    id: metadata.uid,
+    name: metadata.name,
+    status: phaseOf(app),
+    domain: spec.domain ?? `${metadata.name}.${baseDomain}`,
+    image: spec.image ?? status?.containers[0]?.image ?? "",
+    created_at: metadata.creationTimestamp,
+    port: spec.port ?? null,
+    url: status?.url ?? null,
+    ready: isReady(app),
+    generation: metadata.generation,
+    observed_generation: status?.observedGeneration ?? 0,
+    message: messageOf(app),
+    managed_by: managerOf(app),
+  };
+}
+
+export function appDetails(
+  app: Resource<"App">,
+  baseDomain: string,
+  events: readonly EventRecord[],
+): AppDetails {
+  const { metadata, spec, status } = app;
+  return {
+    ...appItem(app, baseDomain),
+    spec,
+    env: spec.env ?? {},
+    labels: { ...metadata.labels },
+    conditions: (status?.conditions ?? []).map((condition) => conditionView(condition)),
+    containers: (status?.containers ?? []).map((container) => containerView(container)),
+    revisions: {
+      attempted: status?.revisions.attempted ?? null,
+      applied: status?.revisions.applied ?? null,
+      stable: status?.revisions.stable ?? null,
+    },
+    restarts: status?.restarts ?? 0,
+    next_retry_at: status?.nextRetryAt ?? null,
+    owners: { ...metadata.owners },
+    events: events.map((event) => eventView(event)),
+  };
+}
+
+/** True only where the Ready condition speaks of the newest generation. */
+export function isReady(app: Resource<"App">): boolean {
+  if (app.metadata.deletionTimestamp !== null) return false;
+  const ready = findCondition(app.status?.conditions ?? [], "Ready");
+  return ready?.status === "True" && ready.observedGeneration === app.metadata.generation;
+}
+
+/**
+ * The phase, as far as it is true: what a status says of an older generation is not said of the
+ * newest one.
+ */
+function phaseOf(app: Resource<"App">): Phase {
+  if (app.metadata.deletionTimestamp !== null) return "deleting";
+  if (app.status === null) return "pending";
+  if (isObserved(app, app.status)) return app.status.phase;
+  if (app.status.phase === "running") return "deploying";
+  return app.status.phase === "stopped" || app.status.phase === "failed"
+    ? "pending"
+    : app.status.phase;
+}
+
+/** The manager that declares the resource, which for a spec file is `file:<path>`. */
+export function managerOf(resource: Resource): string {
+  const managers = Object.entries(resource.metadata.managers);
+  const declaring = managers.find(([, entry]) => entry.declares);
+  return declaring?.[0] ?? managers[0]?.[0] ?? "api";
+}
+
+function messageOf(app: Resource<"App">): string {
+  const { metadata, status } = app;
+  if (metadata.deletionTimestamp !== null) return "being deleted";
+  if (status === null) return "accepted, not looked at yet";
+  if (!isObserved(app, status)) return `generation ${metadata.generation} is not looked at yet`;
+  const stalled = findCondition(status.conditions, "Stalled");
+  if (stalled?.status === "True") return stalled.message;
+  return findCondition(status.conditions, "Ready")?.message ?? "";
+}
+
+function isObserved(app: Resource<"App">, status: AppStatus): boolean {
+  return status.observedGeneration >= app.metadata.generation;
+}
+
+function conditionView(condition: Condition): ConditionView {
+  return {
+    type: condition.type,
+    status: condition.status,
+    reason: condition.reason,
+    message: condition.message,
+    last_transition_time: condition.lastTransitionTime,
+    observed_generation: condition.observedGeneration,
+  };
+}
+
+function containerView(container: ContainerStatus): ContainerView {
+  return {
+    id: container.id,
+    name: container.name,
+    replica: container.replica,
+    generation: container.generation,
+    role: container.role,
+    state: container.state,
+    healthy: container.healthy,
+    exit_code: container.exitCode,
+    started_at: container.startedAt,
+    image: container.image,
+    address: container.address,
+  };
+}
+
+export function revisionView(revision: Revision, attempted: number | null): RevisionView {
+  return {
+    number: revision.number,
+    generation: revision.generation,
+    image: revision.image,
+    image_id: revision.imageId,
+    spec_hash: revision.specHash,
+    state: revision.state,
+    message: revision.message,
+    created_at: revision.createdAt,
+    actor: revision.actor,
+    current: revision.number === attempted,
+    spec: revision.spec,
+  };
+}

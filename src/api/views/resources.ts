@@ -1,0 +1,116 @@
+import type { Manifest } from "../../resources/kinds.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { TokenView } from "../../resources/wire/auth.ts";
+import type {
+  ModelView,
+  ResourceView,
+  SecretView,
+  TemplateView,
+} from "../../resources/wire/resources.ts";
+import type { TokenRecord } from "../../store/store.ts";
+import { managerOf } from "./app.ts";
+
+/** Any resource in the form of its manifest. What a reconciler keeps for itself in a status stays there. */
+export function resourceView(resource: Resource): ResourceView {
+  const { metadata } = resource;
+  return {
+    apiVersion: resource.apiVersion,
+    kind: resource.kind,
+    metadata: {
+      name: metadata.name,
+      uid: metadata.uid,
+      labels: { ...metadata.labels },
+      annotations: { ...metadata.annotations },
+      generation: metadata.generation,
+      resourceVersion: metadata.resourceVersion,
+      creationTimestamp: metadata.creationTimestamp,
+      deletionTimestamp: metadata.deletionTimestamp,
+      owners: { ...metadata.owners },
+    },
+    spec: resource.spec,
+    status: publicStatus(resource.status),
+  };
+}
+
+function publicStatus(status: Resource["status"]): Resource["status"] {
+  if (status === null || !("memory" in status)) return status;
+  const { memory: _memory, ...rest } = status;
+  return rest;
+}
+
+export function secretView(secret: Resource<"Secret">): SecretView {
+  return {
+    name: secret.metadata.name,
+    type: secret.spec.type ?? "opaque",
+    keys: Object.keys(secret.spec.data).toSorted(),
+    created_at: secret.metadata.creationTimestamp,
+    generation: secret.metadata.generation,
+    managed_by: managerOf(secret),
+  };
+}
+
+/** Where the image or the port is a parameter, its default stands for it. */
+export function templateView(template: Manifest<"Template">, isBuiltIn: boolean): TemplateView {
+  const { metadata, spec } = template;
+  const parameters = spec.parameters ?? [];
+  const defaults = new Map(
+    parameters.map((parameter) => [parameter.name, String(parameter.default ?? "")]),
+  );
+  const filled = (value: unknown): string =>
+    typeof value === "string" || typeof value === "number"
+      ? String(value).replaceAll(/\$\{([A-Za-z0-9_]+)\}/g, (whole, name: string) =>
+          name === "name" ? whole : (defaults.get(name) ?? whole),
+        )
+      : "";
+  const port = Number(filled(spec.app["port"]));
+  return {
+    id: metadata.name,
+    name: spec.title,
+    description: spec.description,
+    category: spec.category,
+    image: filled(spec.app["image"]),
+    port: Number.isInteger(port) && port > 0 ? port : null,
+    parameters: parameters.map((parameter) => ({
+      name: parameter.name,
+      description: parameter.description ?? "",
+      ...(parameter.default === undefined ? {} : { default: parameter.default }),
+      required: parameter.required ?? false,
+      secret: parameter.secret ?? false,
+      generated: parameter.generate !== undefined,
+      pattern: parameter.pattern ?? null,
+    })),
+    website: spec.website ?? null,
+    companions: (spec.companions ?? []).map((companion) => companion.suffix),
+    built_in: isBuiltIn,
+  };
+}
+
+/** A Model that no controller looks after yet: nothing of it is on disk. */
+export function modelView(model: Resource<"Model">): ModelView {
+  return {
+    id: model.spec.source,
+    name: model.metadata.name,
+    status: "absent",
+    size_bytes: null,
+    downloaded_bytes: 0,
+    progress: 0,
+    quantization: model.spec.quantization ?? null,
+    context_length: model.spec.contextSize ?? null,
+    file: model.spec.file ?? null,
+    sha256: model.spec.sha256 ?? null,
+    running: false,
+    error: null,
+  };
+}
+
+export function tokenView(record: TokenRecord): TokenView {
+  return {
+    id: record.id,
+    name: record.name,
+    scope: record.scope,
+    kind: record.kind,
+    created_at: record.createdAt,
+    expires_at: record.expiresAt,
+    last_used_at: record.lastUsedAt,
+  };
+}

@@ -1,0 +1,128 @@
+import { accessSync, constants, readFileSync } from "node:fs";
+import path from "node:path";
+import { Ajv, type ErrorObject } from "ajv";
+import { distance } from "fastest-levenshtein";
+import { isMap, isScalar, LineCounter, parseDocument } from "yaml";
+import { ConfigError } from "./config-error.ts";
+import { ConfigFile, type ConfigKey, settings } from "./config-schema.ts";
+import { messageOf } from "./errors.ts";
+
+/** No config file of a person is near this; a larger file is another file named by mistake. */
+const FILE_BYTES_MAX = 1_048_576;
+
+const validate = new Ajv({ allErrors: true }).compile(ConfigFile);
+
+/**
+ * The settings of one file as written. Undefined where there is no such file; an empty file holds
+ * no settings. Throws ConfigError naming file, line and column for anything that is wrong in it.
+ */
+export function readConfigFile(file: string): ConfigFile | undefined {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR") return undefined;
+    // Whether the file is there at all is not known then.
+    const folder = path.dirname(file);
+    if (codeOf(error) === "EACCES" && !canEnter(folder)) {
+      throw new ConfigError(
+        `this user may not look into ${folder}, where the config file would be`,
+        "run this as the user who runs Berth there, or name another folder with --data-dir",
+      );
+    }
+    throw new ConfigError(
+      `the config file ${file} cannot be read: ${messageOf(error)}`,
+      "make it readable, or name another with --config",
+    );
+  }
+  if (text.length > FILE_BYTES_MAX)
+    throw new ConfigError(`the config file ${file} is larger than 1 MiB`);
+
+  const lines = new LineCounter();
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    uniqueKeys: true,
+    // Without these, messages end with a place of their own.
+    prettyErrors: false,
+  });
+  const broken = document.errors[0];
+  if (broken) {
+    const { line, col } = lines.linePos(broken.pos[0]);
+    throw new ConfigError(`${file}:${line}:${col}: ${broken.message.split("\n")[0]}`);
+  }
+  let value: unknown;
+  try {
+    value = document.toJS({ maxAliasCount: 0 }) ?? {};
+  } catch {
+    throw new ConfigError(`${file}: anchors and aliases have no place in a config file`);
+  }
+  const at = (key: string) => {
+    const pair = isMap(document.contents)
+      ? document.contents.items.find((item) => isScalar(item.key) && item.key.value === key)
+      : undefined;
+    const offset = pair && isScalar(pair.key) ? pair.key.range?.[0] : undefined;
+    if (offset === undefined) return file;
+    const { line, col } = lines.linePos(offset);
+    return `${file}:${line}:${col}`;
+  };
+  if (!validate(value)) {
+    const problems = (validate.errors ?? []).map((error) => explain(error, value, at));
+    throw new ConfigError(
+      problems.length === 0 ? `${file} is not valid` : problems.join("\n"),
+      `known keys: ${settings.map((setting) => setting.key).join(", ")}`,
+    );
+  }
+  return value;
+}
+
+function canEnter(folder: string): boolean {
+  try {
+    accessSync(folder, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Undefined when the value may stand; otherwise what the key must be. */
+export function wrongValue(key: ConfigKey, value: string): string | undefined {
+  if (validate({ [key]: value })) return undefined;
+  return settings.find((setting) => setting.key === key)?.expects ?? "text";
+}
+
+/** The candidate that differs least, where it differs little enough to be what was meant. */
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  const plain = word.toLowerCase().replaceAll("-", "_");
+  let best: string | undefined;
+  let bestDistance = Math.max(2, Math.floor(word.length / 4)) + 1;
+  for (const candidate of candidates) {
+    const away = distance(plain, candidate.toLowerCase().replaceAll("-", "_"));
+    if (away < bestDistance) {
+      best = candidate;
+      bestDistance = away;
+    }
+  }
+  return best;
+}
+
+function explain(error: ErrorObject, value: unknown, at: (key: string) => string): string {
+  if (error.keyword === "additionalProperties") {
+    const key = String(error.params["additionalProperty"]);
+    if (key === "password")
+      return `${at(key)}: a password never stands in a config file; set BERTH_PASSWORD instead`;
+    const meant = nearest(
+      key,
+      settings.map((setting) => setting.key),
+    );
+    return `${at(key)}: unknown key "${key}"${meant ? `; did you mean "${meant}"?` : ""}`;
+  }
+  const key = error.instancePath.slice(1);
+  if (key === "") return `${at("")}: a config file holds "key: value" lines`;
+  const found: unknown = Object.entries(value ?? {}).find(([name]) => name === key)?.[1];
+  const expected = settings.find((setting) => setting.key === key)?.expects ?? "text";
+  return `${at(key)}: ${key} must be ${expected}, not ${JSON.stringify(found)}`;
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}

@@ -1,0 +1,101 @@
+/**
+ * The one root of every error that Berth throws on purpose. `code` is stable and documented in
+ * docs/errors.md; `message` says what happened and to what; `hint` is the next thing to try.
+ * Neither may hold a secret, a stack or a path of this machine: both travel to callers.
+ */
+export class BerthError extends Error {
+  readonly code: ErrorCode;
+  readonly hint: string | undefined;
+  readonly details: unknown;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { hint?: string | undefined; cause?: unknown; details?: unknown } = {},
+  ) {
+    super(message, { cause: options.cause });
+    this.name = new.target.name;
+    this.code = code;
+    this.hint = options.hint;
+    this.details = options.details;
+  }
+}
+
+/**
+ * Every code that a caller can meet. The API maps each to a status in `src/api/error-table.ts`,
+ * the command line to an exit code; `docs/errors.md` explains each one.
+ */
+export const errorCodes = [
+  "invalid_spec",
+  "invalid_request",
+  "unauthorized",
+  "forbidden",
+  "not_found",
+  "conflict",
+  "name_taken",
+  "field_owned",
+  "wrong_state",
+  "payload_too_large",
+  "unsupported_media_type",
+  "too_many_requests",
+  "timeout",
+  "engine_unreachable",
+  "server_unreachable",
+  "engine_error",
+  "image_not_found",
+  "registry_denied",
+  "name_clash",
+  "port_taken",
+  "disk_full",
+  "store_locked",
+  "store_corrupt",
+  "not_implemented",
+  "internal",
+] as const;
+
+export type ErrorCode = (typeof errorCodes)[number];
+
+export class NotFoundError extends BerthError {
+  constructor(message: string, hint?: string) {
+    super("not_found", message, { hint });
+  }
+}
+
+/** The write cannot be made as things stand; trying the same again does not help. */
+export class ConflictError extends BerthError {
+  constructor(
+    code: "conflict" | "name_taken" | "field_owned" | "wrong_state",
+    message: string,
+    options: { hint?: string; details?: unknown } = {},
+  ) {
+    super(code, message, options);
+  }
+}
+
+/** One thing wrong with a document. `path` is a JSON Pointer into the document. */
+export interface SpecIssue {
+  readonly path: string;
+  readonly message: string;
+  /** Where in the source text, both counted from 1; absent where there is no text. */
+  readonly line?: number;
+  readonly column?: number;
+}
+
+export class InvalidSpecError extends BerthError {
+  readonly issues: readonly SpecIssue[];
+  constructor(message: string, issues: readonly SpecIssue[], hint?: string) {
+    super("invalid_spec", message, { hint, details: { issues } });
+    this.issues = issues;
+  }
+}
+
+/** The message of anything thrown, without its stack. */
+export function messageOf(error: unknown): string {
+  if (error instanceof Error) return error.message;
+  return typeof error === "string" ? error : "unknown error";
+}
+
+/** True for the rejection that an aborted signal causes, which is never a failure. */
+export function isAbort(error: unknown): boolean {
+  return error instanceof Error && (error.name === "AbortError" || error.name === "TimeoutError");
+}

@@ -1,0 +1,46 @@
+import { type Logger as PinoLogger, pino } from "pino";
+
+export type LogFields = Record<string, unknown>;
+
+/** Constant message plus fields. Secrets and prompts never go in either. */
+export interface Logger {
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+  child(fields: LogFields): Logger;
+}
+
+export type LogFormat = "json" | "pretty";
+
+/** Logs go to standard error: standard output belongs to the ready line and to answers. */
+export function createLogger(options: { format: LogFormat; level?: string }): Logger {
+  const level = options.level ?? "info";
+  if (options.format === "json") {
+    return pino(
+      { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
+      pino.destination(2),
+    );
+  }
+  return pino({
+    level,
+    base: null,
+    transport: {
+      target: "pino-pretty",
+      options: {
+        destination: 2,
+        translateTime: "SYS:HH:MM:ss",
+        singleLine: true,
+        colorize: process.stderr.isTTY,
+      },
+    },
+  }) satisfies PinoLogger;
+}
+
+export const silentLogger: Logger = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+  child: () => silentLogger,
+};

@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import { closeSync, existsSync, fsyncSync, openSync } from "node:fs";
+import { dirname } from "node:path";
+import Database from "better-sqlite3";
+import { BerthError } from "./errors.ts";
+
+export type SqliteDatabase = Database.Database;
+
+/**
+ * full: a write that has returned is on the disk. off: nothing is flushed; for simulations that open
+ * thousands of databases and never lose power.
+ */
+export type Durability = "full" | "off";
+
+/** How long a call waits for another reader or writer, such as a person's `sqlite3`, in milliseconds. */
+const BUSY_TIMEOUT_MS = 5_000;
+/** A write-ahead log that a burst has made larger than this is cut back at the next checkpoint. */
+const JOURNAL_SIZE_LIMIT_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Opens (or makes, mode 0600) a database in WAL mode. Throws BerthErrors as `sqliteFailure` has them.
+ * NORMAL, the usual setting with WAL, may lose the last commits in a power cut: hence FULL, asserted.
+ */
+export function openDatabase(options: {
+  readonly file: string;
+  readonly durability: Durability;
+  /** A write that would make the file larger fails with `disk_full`. Default: no limit. */
+  readonly sizeMaxBytes?: number | undefined;
+}): SqliteDatabase {
+  let db: SqliteDatabase | undefined;
+  try {
+    if (!existsSync(options.file)) {
+      closeSync(openSync(options.file, "a", 0o600));
+      if (options.durability === "full") syncDirectory(dirname(options.file));
+    }
+    db = new Database(options.file, { timeout: BUSY_TIMEOUT_MS });
+    assert.equal(db.pragma("journal_mode = WAL", { simple: true }), "wal");
+    db.pragma(`synchronous = ${options.durability === "full" ? "FULL" : "OFF"}`);
+    assert.equal(
+      db.pragma("synchronous", { simple: true }),
+      options.durability === "full" ? 2 : 0,
+      "the database must flush each commit",
+    );
+    db.pragma("foreign_keys = ON");
+    assert.equal(db.pragma("foreign_keys", { simple: true }), 1);
+    db.pragma("trusted_schema = OFF");
+    if (options.sizeMaxBytes !== undefined) {
+      const pageBytes = Number(db.pragma("page_size", { simple: true }));
+      db.pragma(`max_page_count = ${Math.max(1, Math.floor(options.sizeMaxBytes / pageBytes))}`);
+    }
+    db.pragma(`journal_size_limit = ${JOURNAL_SIZE_LIMIT_BYTES}`);
+    return db;
+  } catch (error) {
+    db?.close();
+    throw sqliteFailure(error);
+  }
+}
+
+/**
+ * A BerthError for what SQLite threw: `disk_full`, `store_corrupt`, or `internal` with SQLite's code.
+ * Anything else comes back as it is. SQLite's own text may name a path, so it stays in the cause.
+ */
+export function sqliteFailure(error: unknown): unknown {
+  if (error instanceof TypeError && error.message.includes("connection is not open")) {
+    return new BerthError("internal", "the store is closed", { cause: error });
+  }
+  if (!(error instanceof Database.SqliteError)) return systemFailure(error);
+  const code = error.code;
+  if (code === "SQLITE_FULL" || code === "SQLITE_IOERR_SHMSIZE") return diskFull(error);
+  if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB") {
+    return new BerthError("store_corrupt", "the store is damaged and cannot be read", {
+      hint: "bring back the last good copy with: berth restore FILE",
+      cause: error,
+    });
+  }
+  return new BerthError("internal", `the store failed with ${code}`, {
+    hint: "check the disk and the permissions of the data directory",
+    cause: error,
+  });
+}
+
+/** What the system said of a file beside a database; its text names paths, so it stays in the cause. */
+function systemFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || !("syscall" in error) || !("code" in error)) return error;
+  if (error.code === "ENOSPC" || error.code === "EDQUOT") return diskFull(error);
+  return new BerthError("internal", `a file of the store cannot be used (${String(error.code)})`, {
+    hint: "check that the folder exists and that the user who runs Berth may write to it",
+    cause: error,
+  });
+}
+
+function diskFull(cause: Error): BerthError {
+  return new BerthError("disk_full", "the disk is full; nothing was written", {
+    hint: "free some space, then try again",
+    cause,
+  });
+}
+
+/** One step of the schema. Steps are numbered from 1 by their place and are never edited once released. */
+export type Migration = string;
+
+/**
+ * Brings the schema up to the last migration, each step in one transaction. Throws `wrong_state`
+ * where a newer program has written the database: there is no way back.
+ */
+export function migrate(db: SqliteDatabase, migrations: readonly Migration[]): void {
+  const current = schemaVersion(db);
+  if (current > migrations.length) {
+    throw new BerthError(
+      "wrong_state",
+      `the store was written by a newer version of Berth (schema ${current}; this one knows ${migrations.length})`,
+      { hint: "start the newer version again, or restore a backup made with this one" },
+    );
+  }
+  try {
+    for (const [index, migration] of migrations.entries()) {
+      if (index < current) continue;
+      db.transaction(() => {
+        db.exec(migration);
+        db.pragma(`user_version = ${index + 1}`);
+      })();
+    }
+  } catch (error) {
+    throw sqliteFailure(error);
+  }
+}
+
+export function schemaVersion(db: SqliteDatabase): number {
+  try {
+    return Number(db.pragma("user_version", { simple: true }));
+  } catch (error) {
+    throw sqliteFailure(error);
+  }
+}
+
+/** Makes the names in a directory as durable as the files that they name. */
+export function syncDirectory(directory: string): void {
+  const handle = openSync(directory, "r");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}

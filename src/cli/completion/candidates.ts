@@ -1,0 +1,204 @@
+import type { Argument, Command, Option } from "commander";
+import type { Kind } from "../../resources/kinds.ts";
+import { kindOf } from "../kind-names.ts";
+
+/** What may stand at the end of a line that is being typed. */
+export interface Completion {
+  readonly candidates: readonly Candidate[];
+  /** Names that only a server knows; undefined where none are wanted. */
+  readonly source?: Source;
+  /** Whether the shell adds files or folders of its own. */
+  readonly paths: "none" | "files" | "folders";
+}
+
+export interface Candidate {
+  readonly value: string;
+  readonly description: string;
+}
+
+export type Source =
+  | { readonly type: "names"; readonly kind: Kind; readonly prefix?: string }
+  | { readonly type: "tokens" };
+
+const nothing: Completion = { candidates: [], paths: "none" };
+const kindCandidates: readonly Candidate[] = [
+  { value: "apps", description: "containers that are kept running" },
+  { value: "models", description: "language models" },
+  { value: "secrets", description: "values for apps" },
+  { value: "templates", description: "the catalog" },
+];
+
+/**
+ * Completes `current`, the word under the cursor, behind `words`, the complete ones after `berth`.
+ * Follows the command tree, so that it always fits the verbs and flags that there are. Pure.
+ */
+export function complete(program: Command, words: readonly string[], current: string): Completion {
+  let command = program;
+  const positionals: string[] = [];
+  let awaiting: Option | undefined;
+  let onlyPositionals = false;
+  for (const word of words) {
+    if (awaiting !== undefined) {
+      awaiting = undefined;
+      continue;
+    }
+    if (word === "--") onlyPositionals = true;
+    else if (!onlyPositionals && word.startsWith("-")) {
+      const option = optionOf(program, command, word);
+      if (option !== undefined && takesValue(option) && !word.includes("=")) awaiting = option;
+    } else {
+      const next = positionals.length === 0 ? subcommandOf(command, word) : undefined;
+      if (next === undefined) positionals.push(word);
+      else command = next;
+    }
+  }
+  if (awaiting !== undefined) return matching(valueOf(awaiting), current);
+
+  const assigned = /^(--[^=]+)=(.*)$/s.exec(current);
+  if (assigned !== null && !onlyPositionals) {
+    const option = optionOf(program, command, assigned[1] ?? "");
+    if (option === undefined) return nothing;
+    const value = matching(valueOf(option), assigned[2] ?? "");
+    return {
+      ...value,
+      candidates: value.candidates.map((candidate) => ({
+        ...candidate,
+        value: `${assigned[1]}=${candidate.value}`,
+      })),
+    };
+  }
+  if (current.startsWith("-") && !onlyPositionals)
+    return matching({ candidates: flagsOf(program, command), paths: "none" }, current);
+
+  const subcommands =
+    positionals.length === 0
+      ? visibleCommands(command).map((sub) => ({ value: sub.name(), description: sub.summary() }))
+      : [];
+  const place = placeOf(program, command, positionals, current);
+  return matching({ ...place, candidates: [...subcommands, ...place.candidates] }, current);
+}
+
+function subcommandOf(command: Command, word: string): Command | undefined {
+  return [...command.commands, ...visibleCommands(command)].find(
+    (sub) => sub.name() === word || sub.aliases().includes(word),
+  );
+}
+
+/** Those that help shows, `help` itself among them. */
+function visibleCommands(command: Command): Command[] {
+  return command.createHelp().visibleCommands(command);
+}
+
+function optionsOf(program: Command, command: Command): Option[] {
+  const help = command.createHelp();
+  const own = help.visibleOptions(command);
+  return command === program
+    ? own
+    : [
+        ...own,
+        ...help
+          .visibleOptions(program)
+          .filter((option) => option.long !== "--help" && option.long !== "--version"),
+      ];
+}
+
+function optionOf(program: Command, command: Command, word: string): Option | undefined {
+  const flag = word.split("=")[0] ?? word;
+  return optionsOf(program, command).find(({ short, long }) => short === flag || long === flag);
+}
+
+function takesValue(option: Option): boolean {
+  return option.required || option.optional;
+}
+
+function flagsOf(program: Command, command: Command): Candidate[] {
+  return optionsOf(program, command).map((option) => ({
+    value: option.long ?? option.short ?? "",
+    description: option.description,
+  }));
+}
+
+function valueOf(option: Option): Completion {
+  if (option.argChoices !== undefined)
+    return {
+      candidates: option.argChoices.map((value) => ({ value, description: "" })),
+      paths: "none",
+    };
+  const choices = /<([a-z]+(?:\|[a-z]+)+)>/.exec(option.flags)?.[1]?.split("|");
+  if (choices !== undefined)
+    return { candidates: choices.map((value) => ({ value, description: "" })), paths: "none" };
+  if (option.flags.includes("<dir>")) return { candidates: [], paths: "folders" };
+  if (/<(file|path)>/.test(option.flags)) return { candidates: [], paths: "files" };
+  if (option.long === "--template")
+    return { candidates: [], source: { type: "names", kind: "Template" }, paths: "none" };
+  return nothing;
+}
+
+function names(kind: Kind, prefix?: string): Completion {
+  return {
+    candidates: [],
+    source: { type: "names", kind, ...(prefix === undefined ? {} : { prefix }) },
+    paths: "none",
+  };
+}
+
+/** What the argument at this place wants; the name of an argument says what it is. */
+function placeOf(
+  program: Command,
+  command: Command,
+  positionals: readonly string[],
+  current: string,
+): Completion {
+  const argumentsOf = command.registeredArguments;
+  const last = argumentsOf.at(-1);
+  const argument: Argument | undefined =
+    argumentsOf[positionals.length] ?? (last?.variadic === true ? last : undefined);
+  if (argument === undefined) return nothing;
+  if (argument.argChoices !== undefined)
+    return {
+      candidates: argument.argChoices.map((value) => ({ value, description: "" })),
+      paths: "none",
+    };
+  const reference = /^([A-Za-z]+)\//.exec(current);
+  const referenceKind = reference?.[1] === undefined ? undefined : kindOf(reference[1]);
+  if (reference !== null && referenceKind !== undefined) return names(referenceKind, reference[0]);
+  switch (argument.name()) {
+    case "app":
+      return names("App");
+    case "secret":
+      return names("Secret");
+    case "token":
+      return { candidates: [], source: { type: "tokens" }, paths: "none" };
+    case "kind":
+      // Most verbs take the name of an app in place of a kind; get lists kinds only.
+      return command.name() === "get"
+        ? { candidates: kindCandidates, paths: "none" }
+        : { ...names("App"), candidates: kindCandidates };
+    case "name": {
+      const kind = kindOf(positionals[0] ?? "");
+      if (kind !== undefined) return names(kind);
+      return command.name() === "delete"
+        ? { ...names("App"), candidates: positionals.length === 0 ? kindCandidates : [] }
+        : names("App");
+    }
+    case "verb":
+      return {
+        candidates: visibleCommands(program).map((sub) => ({
+          value: sub.name(),
+          description: sub.summary(),
+        })),
+        paths: "none",
+      };
+    case "file":
+      return { candidates: [], paths: "files" };
+    default:
+      return nothing;
+  }
+}
+
+function matching(completion: Completion, current: string): Completion {
+  return {
+    ...completion,
+    candidates: completion.candidates.filter(({ value }) => value.startsWith(current)),
+  };
+}

@@ -1,0 +1,45 @@
+import type { Client } from "../../client/client.ts";
+import type { Kind } from "../../resources/kinds.ts";
+import type { Cli } from "../cli.ts";
+import type { Candidate, Source } from "./candidates.ts";
+
+/** A person who pressed Tab waits no longer than this. */
+const ANSWER_MS_MAX = 1500;
+
+/** Names that the server knows. None where it cannot be asked: completion never complains. */
+export async function candidatesFrom(cli: Cli, source: Source): Promise<Candidate[]> {
+  try {
+    return await Promise.race([ask(cli, source), nothingAfter(ANSWER_MS_MAX)]);
+  } catch {
+    return [];
+  }
+}
+
+async function ask(cli: Cli, source: Source): Promise<Candidate[]> {
+  const client = await cli.connect();
+  if (source.type === "tokens") {
+    const { tokens } = await client.auth.tokens();
+    return tokens
+      .filter(({ kind }) => kind === "named")
+      .map(({ name, scope }) => ({ value: name, description: scope }));
+  }
+  const prefix = source.prefix ?? "";
+  const names = await namesOf(client, source.kind);
+  return names.map(([name, description]) => ({ value: prefix + name, description }));
+}
+
+async function namesOf(client: Client, kind: Kind): Promise<[name: string, about: string][]> {
+  if (kind === "App")
+    return (await client.apps.listAll()).map(({ name, status }) => [name, status]);
+  if (kind === "Model")
+    return (await client.models.list()).models.map(({ name, status }) => [name, status]);
+  if (kind === "Secret")
+    return (await client.secrets.list()).secrets.map(({ name, keys }) => [name, keys.join(", ")]);
+  return (await client.templates.list()).templates.map(({ id, name }) => [id, name]);
+}
+
+function nothingAfter(delayMs: number): Promise<Candidate[]> {
+  return new Promise((resolve) => {
+    setTimeout(() => resolve([]), delayMs).unref();
+  });
+}

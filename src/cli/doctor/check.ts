@@ -1,0 +1,29 @@
+import type { Config, Environment } from "../../base/config.ts";
+
+/** What one look of `berth doctor` found, and how to mend it. */
+export interface Finding {
+  readonly check: string;
+  readonly state: "ok" | "warn" | "fail";
+  readonly message: string;
+  readonly fix?: string;
+}
+
+export interface Patient {
+  readonly config: Config;
+  readonly environment: Environment;
+  readonly nowMs: number;
+}
+
+export function finding(
+  check: string,
+  state: Finding["state"],
+  message: string,
+  fix?: string,
+): Finding {
+  return { check, state, message, ...(fix === undefined ? {} : { fix }) };
+}
+
+/** The code of a failed system call, such as EACCES; "" for any other error. */
+export function systemCode(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}

@@ -1,0 +1,166 @@
+import { readFileSync, statSync } from "node:fs";
+import { request } from "node:http";
+import { messageOf } from "../../base/errors.ts";
+import { type Finding, finding, type Patient, systemCode } from "./check.ts";
+
+const NAME = "engine";
+const ANSWER_MS_MAX = 5000;
+/** Docker 20.10: the first with everything that Berth asks of an engine. */
+const API_VERSION_MIN = "1.41";
+/** A clock that is further off makes ages, back-off and certificates wrong. */
+const SKEW_MS_MAX = 5000;
+
+export async function checkEngine({ config, nowMs }: Patient): Promise<Finding[]> {
+  const host = config.dockerHost;
+  try {
+    const version = await ask(host, "/version");
+    const api = textOf(version["ApiVersion"]);
+    const name = `${textOf(version["Version"]) || "an engine"} at ${host}, API ${api || "unknown"}`;
+    const findings = [
+      isOlder(api, API_VERSION_MIN)
+        ? finding(
+            NAME,
+            "fail",
+            `${name}: Berth needs API ${API_VERSION_MIN} or newer`,
+            "install Docker 20.10 or newer",
+          )
+        : finding(NAME, "ok", name),
+    ];
+    const info = await ask(host, "/info");
+    const engineMs = Date.parse(textOf(info["SystemTime"]));
+    findings.push(...clockFindings(engineMs, nowMs));
+    return findings;
+  } catch (error) {
+    return [unreachable(host, error), ...clockFindings(Number.NaN, nowMs)];
+  }
+}
+
+function clockFindings(engineMs: number, nowMs: number): Finding[] {
+  const year = new Date(nowMs).getUTCFullYear();
+  if (year < 2025)
+    return [
+      finding(
+        "clock",
+        "fail",
+        `this machine is in the year ${year}`,
+        "set the clock: timedatectl set-ntp true",
+      ),
+    ];
+  const skewMs = Number.isNaN(engineMs) ? 0 : Math.abs(engineMs - Date.now());
+  if (skewMs > SKEW_MS_MAX)
+    return [
+      finding(
+        "clock",
+        "warn",
+        `the engine's clock is ${Math.round(skewMs / 1000)} s off this machine's`,
+        "synchronise both: timedatectl set-ntp true",
+      ),
+    ];
+  return [finding("clock", "ok", new Date(nowMs).toISOString())];
+}
+
+function unreachable(host: string, error: unknown): Finding {
+  const path = host.startsWith("unix://") ? host.slice("unix://".length) : undefined;
+  const code = systemCode(error);
+  if (path === undefined)
+    return finding(
+      NAME,
+      "fail",
+      `no engine answers at ${host}: ${messageOf(error)}`,
+      "check DOCKER_HOST or --docker-host, and the network between",
+    );
+  if (code === "ENOENT")
+    return finding(
+      NAME,
+      "fail",
+      `there is no engine socket ${path}`,
+      "install an engine (Debian: sudo apt install docker.io), or name its socket with --docker-host or DOCKER_HOST",
+    );
+  if (code === "EACCES" || code === "EPERM") {
+    const group = groupOf(path);
+    return finding(
+      NAME,
+      "fail",
+      `this user may not use ${path}${group === undefined ? "" : `, which belongs to the group ${group}`}`,
+      group === undefined
+        ? "run Berth as a user who may"
+        : `sudo usermod -aG ${group} "$USER", then log out and in again`,
+    );
+  }
+  if (code === "ECONNREFUSED")
+    return finding(
+      NAME,
+      "fail",
+      `${path} is there, but no engine listens on it`,
+      "start it: sudo systemctl start docker",
+    );
+  if (code === "ENOTSOCK" || code === "EISDIR")
+    return finding(NAME, "fail", `${path} is not a socket`, "check DOCKER_HOST or --docker-host");
+  return finding(
+    NAME,
+    "fail",
+    `the engine at ${path} gives no answer: ${messageOf(error)}`,
+    "see what it says: sudo journalctl -u docker -n 50",
+  );
+}
+
+/** Plain HTTP: the command line knows nothing of the runtime that the server drives. */
+function ask(host: string, path: string): Promise<Record<string, unknown>> {
+  return new Promise((resolve, reject) => {
+    const target = host.startsWith("unix://")
+      ? { socketPath: host.slice("unix://".length), path, headers: { host: "docker" } }
+      : requestTarget(host, path);
+    const outgoing = request({ ...target, timeout: ANSWER_MS_MAX }, (incoming) => {
+      let text = "";
+      incoming.setEncoding("utf8");
+      incoming.on("data", (chunk: string) => {
+        text += chunk;
+      });
+      incoming.on("error", reject);
+      incoming.on("end", () => {
+        try {
+          const value: unknown = JSON.parse(text);
+          if (typeof value !== "object" || value === null || incoming.statusCode !== 200)
+            throw new Error(`it answered ${incoming.statusCode ?? "nothing"}`);
+          resolve(Object.fromEntries(Object.entries(value)));
+        } catch (error) {
+          reject(
+            error instanceof SyntaxError ? new Error("its answer is not that of an engine") : error,
+          );
+        }
+      });
+    });
+    outgoing.on("timeout", () =>
+      outgoing.destroy(new Error(`nothing within ${ANSWER_MS_MAX / 1000} s`)),
+    );
+    outgoing.on("error", reject);
+    outgoing.end();
+  });
+}
+
+function requestTarget(host: string, path: string) {
+  const url = new URL(host.replace(/^tcp:/, "http:"));
+  return { host: url.hostname.replace(/^\[|\]$/g, ""), port: url.port || "2375", path };
+}
+
+function groupOf(path: string): string | undefined {
+  try {
+    const { gid } = statSync(path);
+    const line = readFileSync("/etc/group", "utf8")
+      .split("\n")
+      .find((entry) => entry.split(":")[2] === String(gid));
+    return line?.split(":")[0];
+  } catch {
+    return undefined;
+  }
+}
+
+function isOlder(version: string, than: string): boolean {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const [majorMin = 0, minorMin = 0] = than.split(".").map(Number);
+  return major < majorMin || (major === majorMin && minor < minorMin);
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

@@ -1,0 +1,66 @@
+import { assertAvailable, type Config, type ConfigInput, loadConfig } from "../../base/config.ts";
+import { ConfigError } from "../../base/config-error.ts";
+import { messageOf } from "../../base/errors.ts";
+import { readReadyFile } from "../connect.ts";
+import type { CliIo } from "../io.ts";
+import { isAlive } from "../process.ts";
+import { type Finding, finding } from "./check.ts";
+import { checkEngine } from "./engine.ts";
+import { checkDataDir, checkSpecs } from "./folders.ts";
+import { checkServer } from "./server.ts";
+
+/** All checks, in the order in which one depends on the other. */
+export async function examine(
+  io: CliIo,
+  flags: NonNullable<ConfigInput["flags"]>,
+): Promise<Finding[]> {
+  const findings = [checkNode()];
+  let config: Config;
+  const input = {
+    environment: io.environment,
+    workingDirectory: io.workingDirectory,
+  };
+  try {
+    config = loadConfig({ ...input, flags });
+    assertAvailable(config);
+    const files = config.files.length === 0 ? "defaults" : config.files.join(", ");
+    findings.push(
+      config.warnings.length === 0
+        ? finding("configuration", "ok", files)
+        : finding("configuration", "warn", config.warnings.join("\n"), "correct or unset them"),
+    );
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const state = finding("configuration", "fail", messageOf(error), error.hint);
+    // What depends on the settings cannot be judged without them.
+    return [...findings, state];
+  }
+  const patient = { config: asItRuns(config), environment: io.environment, nowMs: io.now() };
+  return [
+    ...findings,
+    ...(await checkEngine(patient)),
+    ...checkDataDir(patient),
+    ...checkSpecs(patient),
+    ...(await checkServer(patient)),
+  ];
+}
+
+/** A server that runs here was started with flags of its own: they count where none were given now. */
+function asItRuns(config: Config): Config {
+  const ready = readReadyFile(config.dataDir);
+  if (ready === undefined || !isAlive(ready.pid)) return config;
+  const isDefault = (key: string) =>
+    config.values.some((value) => value.key === key && value.source === "default");
+  return {
+    ...config,
+    dockerHost: isDefault("docker_host") ? ready.docker_host : config.dockerHost,
+    specsDir: isDefault("specs_dir") ? ready.specs_dir : config.specsDir,
+  };
+}
+
+function checkNode(): Finding {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  return major > 20 || (major === 20 && minor >= 19)
+    ? finding("node", "ok", process.versions.node)
+    : finding("node", "fail", `${process.versions.node} is too old`, "install Node 20.19 or newer");
+}

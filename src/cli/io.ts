@@ -1,0 +1,39 @@
+import type { Readable } from "node:stream";
+import type { Environment } from "../base/config.ts";
+
+/** What a verb sees of the world around it: streams, terminal, environment. Tests make their own. */
+export interface CliIo {
+  readonly environment: Environment;
+  readonly workingDirectory: string;
+  readonly input: Readable;
+  readonly inputIsTerminal: boolean;
+  readonly outputIsTerminal: boolean;
+  readonly errorIsTerminal: boolean;
+  /** Width of the terminal in columns; undefined where output goes elsewhere. */
+  readonly columns: number | undefined;
+  /** Resolves once the text is on its way, so that nothing is lost when the process ends. */
+  write(text: string | Uint8Array): Promise<void>;
+  writeError(text: string): void;
+  /** Milliseconds since the epoch: ages are counted from it. */
+  readonly now: () => number;
+}
+
+export function processIo(environment: Environment): CliIo {
+  return {
+    environment,
+    workingDirectory: process.cwd(),
+    input: process.stdin,
+    inputIsTerminal: process.stdin.isTTY,
+    outputIsTerminal: process.stdout.isTTY,
+    errorIsTerminal: process.stderr.isTTY,
+    columns: process.stdout.isTTY ? process.stdout.columns : undefined,
+    write: (text) =>
+      new Promise((resolve, reject) => {
+        process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+      }),
+    writeError: (text) => {
+      process.stderr.write(text);
+    },
+    now: () => Date.now(),
+  };
+}

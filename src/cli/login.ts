@@ -1,0 +1,133 @@
+import { BerthError, messageOf } from "../base/errors.ts";
+import { ApiError } from "../client/api-error.ts";
+import { createClient } from "../client/client.ts";
+import type { Cli } from "./cli.ts";
+import { originOf } from "./connect.ts";
+import {
+  credentialsFile,
+  readCredentials,
+  type SavedLogin,
+  writeCredentials,
+} from "./credentials.ts";
+import { UsageError } from "./failure.ts";
+import { formatTime } from "./output/age.ts";
+import { askSecret, canAsk } from "./prompt.ts";
+import { readAll } from "./read-input.ts";
+
+export interface LoginFlags {
+  readonly passwordStdin?: boolean;
+  readonly tokenStdin?: boolean;
+}
+
+const INPUT_BYTES_MAX = 1024 * 1024;
+
+/** Logs in, and makes that server the one that verbs talk to. */
+export async function logIn(cli: Cli, url: string | undefined, flags: LoginFlags): Promise<void> {
+  const server = serverOf(cli, url);
+  const login = await obtain(cli, server, flags);
+  const credentials = readCredentials(cli.io.environment);
+  const file = writeCredentials(cli.io.environment, {
+    current: server,
+    servers: { ...credentials.servers, [server]: login },
+  });
+  const until =
+    login.expires_at === undefined ? "" : ` until ${formatTime(login.expires_at, cli.io.now())}`;
+  await cli.print(`logged in to ${server}${until}; saved in ${file}`);
+}
+
+/** Ends the session at the server where that can be done, and forgets it here in any case. */
+export async function logOut(cli: Cli, url: string | undefined): Promise<void> {
+  const { environment } = cli.io;
+  const credentials = readCredentials(environment);
+  const wanted = url ?? cli.globals.url ?? credentials.current;
+  const server = wanted === undefined ? undefined : originOf(withScheme(wanted));
+  const saved = server === undefined ? undefined : credentials.servers[server];
+  if (server === undefined || saved === undefined) {
+    const known = Object.keys(credentials.servers);
+    throw new BerthError(
+      "not_found",
+      `there is no login${server === undefined ? "" : ` for ${server}`} in ${credentialsFile(environment)}`,
+      known.length === 0 ? {} : { hint: `berth logout ${known.join(" or ")}` },
+    );
+  }
+  // A named token is not ours to end: other programs may use it.
+  if (saved.kind === "session") {
+    try {
+      await createClient({ baseUrl: server, token: saved.token }).auth.logout();
+    } catch (error) {
+      cli.note(`the server could not be told: ${messageOf(error)}`);
+    }
+  }
+  const { [server]: _gone, ...servers } = credentials.servers;
+  writeCredentials(environment, {
+    servers,
+    ...(credentials.current === undefined || credentials.current === server
+      ? {}
+      : { current: credentials.current }),
+  });
+  await cli.print(`logged out of ${server}`);
+}
+
+function serverOf(cli: Cli, url: string | undefined): string {
+  const wanted = url ?? cli.globals.url ?? (cli.io.environment["BERTH_URL"] || undefined);
+  if (wanted === undefined)
+    throw new UsageError("login needs the address of a server", "berth login https://HOST");
+  const full = withScheme(wanted);
+  if (!URL.canParse(full) || !/^https?:$/.test(new URL(full).protocol))
+    throw new UsageError(`"${wanted}" is not the address of a server`, "berth login https://HOST");
+  const { origin, protocol, hostname } = new URL(full);
+  if (protocol === "http:" && !isLoopback(hostname))
+    cli.note(
+      cli.errorColours.yellow(
+        `${origin} is not encrypted: who listens on the way sees the password`,
+      ),
+    );
+  return origin;
+}
+
+/** A host alone is what people type; plain HTTP only where nobody can listen in. */
+function withScheme(address: string): string {
+  if (address.includes("://")) return address;
+  const host = address.replace(/(:\d+)?(\/.*)?$/, "");
+  return `${isLoopback(host) ? "http" : "https"}://${address}`;
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "[::1]" || /^127(\.\d+){3}$/.test(host);
+}
+
+async function obtain(cli: Cli, server: string, flags: LoginFlags): Promise<SavedLogin> {
+  if (flags.passwordStdin === true && flags.tokenStdin === true)
+    throw new UsageError("--password-stdin and --token-stdin exclude each other");
+  if (flags.tokenStdin === true) {
+    const token = (await readAll(cli.io.input, INPUT_BYTES_MAX)).toString("utf8").trim();
+    const who = await createClient({ baseUrl: server, token }).auth.whoami();
+    return {
+      token,
+      kind: who.kind === "session" ? "session" : "named",
+      ...(who.expires_at === null ? {} : { expires_at: who.expires_at }),
+    };
+  }
+  if (flags.passwordStdin !== true && !canAsk(cli))
+    throw new UsageError(
+      "there is no terminal to ask for the password",
+      `berth login ${server} --password-stdin < FILE`,
+    );
+  const client = createClient({ baseUrl: server });
+  // Before a password is asked for: is there a server at all?
+  await client.health();
+  const password =
+    flags.passwordStdin === true
+      ? (await readAll(cli.io.input, INPUT_BYTES_MAX)).toString("utf8").replace(/\r?\n$/, "")
+      : await askSecret(cli, `Password for ${server}: `);
+  try {
+    const { token, expires_at: expiresAt } = await client.auth.login(password);
+    return { token, kind: "session", expires_at: expiresAt };
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 401) throw error;
+    throw new BerthError("unauthorized", error.message, {
+      hint: "the server printed its password at its first start; BERTH_PASSWORD sets another at the next one",
+      cause: error,
+    });
+  }
+}

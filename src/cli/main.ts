@@ -1,0 +1,51 @@
+import { type Command, CommanderError } from "commander";
+import type { Environment } from "../base/config.ts";
+import type { Cli } from "./cli.ts";
+import { exitCodeOf, exitCodes, explain } from "./failure.ts";
+import { type CliIo, processIo } from "./io.ts";
+import { overview } from "./overview.ts";
+import { buildProgram } from "./program.ts";
+
+/** Runs one command line and returns its exit code: 0 done, 1 failed, 2 usage, 3 timed out. */
+export async function runCli(commandLine: readonly string[], io: CliIo): Promise<number> {
+  const { program, cli } = buildProgram(io);
+  try {
+    await perform(commandLine, program, cli);
+    await cli.written();
+    return cli.exitCode;
+  } catch (error) {
+    // A reader that went away, as `| head` does, is nobody's failure.
+    if (isBrokenPipe(error)) return exitCodes.done;
+    // Commander has printed its own errors already.
+    if (!(error instanceof CommanderError))
+      io.writeError(explain(error, cli.errorColours, cli.globals.verbose === true));
+    const code = exitCodeOf(error);
+    return commandLine[0] === "diff" && code !== exitCodes.done ? exitCodes.usage : code;
+  }
+}
+
+async function perform(commandLine: readonly string[], program: Command, cli: Cli): Promise<void> {
+  const { operands, unknown } = program.parseOptions([...commandLine]);
+  if (operands.length === 0 && unknown.length === 0)
+    return cli.print(overview(program, cli.colours));
+  try {
+    await program.parseAsync(commandLine, { from: "user" });
+  } catch (error) {
+    // Help and the version are printed, and then thrown.
+    if (error instanceof CommanderError && error.exitCode === 0) return;
+    throw error;
+  }
+}
+
+/** The entry of bin/berth. */
+export async function main(environment: Environment): Promise<void> {
+  // Without a listener, a closed pipe would end the process with a stack trace.
+  process.stdout.on("error", (error) => {
+    if (!isBrokenPipe(error)) throw error;
+  });
+  process.exitCode = await runCli(process.argv.slice(2), processIo(environment));
+}
+
+function isBrokenPipe(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "EPIPE";
+}

@@ -1,0 +1,136 @@
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import { BerthError, messageOf } from "../base/errors.ts";
+import type { Manifest } from "../resources/kinds.ts";
+import { type ParseProblem, parseDocuments } from "../resources/parse.ts";
+import type { Cli } from "./cli.ts";
+import { UsageError } from "./failure.ts";
+import { readAll } from "./read-input.ts";
+
+export interface LocatedManifest {
+  readonly manifest: Manifest;
+  /** As a person names it: relative to the working directory; "-" is standard input. */
+  readonly file: string;
+  readonly line: number;
+}
+
+export interface FileProblem extends ParseProblem {
+  readonly file: string;
+}
+
+export interface ManifestFiles {
+  readonly files: readonly string[];
+  readonly manifests: readonly LocatedManifest[];
+  readonly problems: readonly FileProblem[];
+}
+
+/** As much as one `apply` may carry is far below this; what is larger is not a spec. */
+const INPUT_BYTES_MAX = 8 * 1024 * 1024;
+const extensions = [".yaml", ".yml", ".json"];
+
+/**
+ * Reads what -f names: files, folders with all below them (hidden ones left out, as in the watched
+ * folder), and - for standard input. Throws UsageError for a path that is not there.
+ */
+export async function readManifestFiles(
+  cli: Cli,
+  paths: readonly string[],
+): Promise<ManifestFiles> {
+  const files: string[] = [];
+  const manifests: LocatedManifest[] = [];
+  const problems: FileProblem[] = [];
+  const declared = new Map<string, LocatedManifest>();
+  const take = (file: string, content: Uint8Array) => {
+    files.push(file);
+    const parsed = parseDocuments(content);
+    problems.push(...parsed.errors.map((error) => ({ ...error, file })));
+    for (const { manifest, line, column } of parsed.documents) {
+      const key = `${manifest.kind} "${manifest.metadata.name}"`;
+      const first = declared.get(key);
+      if (first !== undefined) {
+        const message = `${key} is declared already in ${first.file}:${first.line}`;
+        problems.push({ file, line, column, message });
+        continue;
+      }
+      const located = { manifest, file, line };
+      declared.set(key, located);
+      manifests.push(located);
+    }
+  };
+  if (paths.filter((path) => path === "-").length > 1)
+    throw new UsageError("standard input can be read once only");
+  for (const path of paths) {
+    if (path === "-") {
+      take("-", await readAll(cli.io.input, INPUT_BYTES_MAX));
+      continue;
+    }
+    const absolute = resolve(cli.io.workingDirectory, path);
+    for (const file of specFilesBelow(absolute, path)) take(shown(cli, file), readFile(file));
+  }
+  return { files, manifests, problems };
+}
+
+/** Problems as `file:line:column: message` lines, which editors make links of. */
+export function problemLines(problems: readonly FileProblem[]): string {
+  return problems
+    .map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`)
+    .join("\n");
+}
+
+/** The manifests, where there are some and nothing is wrong with any of the files. */
+export function requireManifests(read: ManifestFiles): readonly LocatedManifest[] {
+  if (read.problems.length > 0) {
+    const count = read.problems.length;
+    // The fields of an answer, pasted back as they were printed.
+    const isAnswer = read.problems.some(({ message }) =>
+      /"(uid|resourceVersion|status)"/.test(message),
+    );
+    throw new BerthError(
+      "invalid_spec",
+      `${count === 1 ? "a file is" : "files are"} not valid, so nothing was done\n${problemLines(read.problems)}`,
+      isAnswer
+        ? { hint: "`berth get KIND NAME -o yaml --export` prints manifests without status" }
+        : {},
+    );
+  }
+  if (read.manifests.length === 0)
+    throw new BerthError(
+      "invalid_request",
+      read.files.length === 0
+        ? "there is no .yaml, .yml or .json file there"
+        : `no resource is declared in ${read.files.join(", ")}`,
+      { hint: "`berth help apply` shows examples" },
+    );
+  return read.manifests;
+}
+
+function specFilesBelow(absolute: string, asWritten: string): string[] {
+  const status = statSync(absolute, { throwIfNoEntry: false });
+  if (status === undefined) throw new UsageError(`there is no file or folder ${asWritten}`);
+  // A file that is named by hand is read whatever it is called.
+  if (!status.isDirectory()) return [absolute];
+  return readdirSync(absolute, { withFileTypes: true, recursive: true })
+    .filter((entry) => extensions.some((extension) => entry.name.endsWith(extension)))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter(
+      (file) =>
+        !relative(absolute, file)
+          .split("/")
+          .some((part) => part.startsWith(".")),
+    )
+    .filter((file) => statSync(file, { throwIfNoEntry: false })?.isFile() === true)
+    .toSorted();
+}
+
+function readFile(file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new BerthError("invalid_request", `cannot read ${file}: ${messageOf(error)}`);
+  }
+}
+
+function shown(cli: Cli, file: string): string {
+  const below = relative(cli.io.workingDirectory, file);
+  return below.startsWith("..") ? file : below;
+}

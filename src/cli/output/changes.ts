@@ -1,0 +1,37 @@
+import type { PlanView } from "../../resources/wire/apps.ts";
+import type { FieldChangeView } from "../../resources/wire/schema.ts";
+import type { Colors } from "./colours.ts";
+import { shortValue } from "./sections.ts";
+
+/** One line a field: + added, - removed, ~ changed. */
+export function changeLines(changes: readonly FieldChangeView[], colours: Colors): string[] {
+  return changes.map(({ path, before, after }) => {
+    const field = path
+      .replace(/^\//, "")
+      .replaceAll("/", ".")
+      .replaceAll("~1", "/")
+      .replaceAll("~0", "~");
+    if (before === undefined) return colours.green(`+ ${field}: ${shortValue(after)}`);
+    if (after === undefined) return colours.red(`- ${field}: ${shortValue(before)}`);
+    return colours.yellow(`~ ${field}: ${shortValue(before)} -> ${shortValue(after)}`);
+  });
+}
+
+/** True where the plan holds something to do, or is held up. */
+export function hasNews(plan: PlanView): boolean {
+  return plan.operations.length > 0 || plan.blocked_by !== null;
+}
+
+/** What the reconciler would do, one line an operation; says so where that is nothing. */
+export function planLines(plan: PlanView, colours: Colors): string[] {
+  const blocked = plan.blocked_by === null ? [] : [colours.yellow(`waits: ${plan.blocked_by}`)];
+  if (plan.operations.length === 0)
+    return blocked.length > 0 ? blocked : [colours.dim("nothing to do")];
+  return [
+    ...blocked,
+    ...plan.operations.map(
+      ({ operation, target, cause }, index) =>
+        `${index + 1}. ${operation} ${target}${cause === "" ? "" : colours.dim(`  (${cause})`)}`,
+    ),
+  ];
+}

@@ -1,0 +1,70 @@
+import type { Cli } from "../cli.ts";
+import type { OutputFormat } from "../options.ts";
+import { type Column, formatTable } from "./table.ts";
+
+export interface ListingInput<T> {
+  readonly rows: readonly T[];
+  readonly columns: readonly Column<T>[];
+  /** Shown with -o wide, behind the others. */
+  readonly wideColumns?: readonly Column<T>[];
+  /** `app/hello`, for -o name. */
+  readonly name: (row: T) => string;
+  /** What -o json and -o yaml print. */
+  readonly document: unknown;
+  /** Said instead of an empty table, on standard error. */
+  readonly empty: string;
+}
+
+/** A listing that knows its columns, whatever its rows are. */
+export interface Listing {
+  readonly names: readonly string[];
+  /** What counts as a change of a row, one for each name. */
+  readonly fingerprints: readonly string[];
+  readonly document: unknown;
+  readonly empty: string;
+  /** The lines of the table below its header, one for each name, in the same order. */
+  table(format: OutputFormat | undefined, width: number | undefined, widthsMin?: number[]): string;
+}
+
+export function listing<T>(input: ListingInput<T>): Listing {
+  const steady = [...input.columns, ...(input.wideColumns ?? [])].filter(
+    (column) => column.volatile !== true,
+  );
+  return {
+    names: input.rows.map(input.name),
+    fingerprints: input.rows.map((row) => steady.map((column) => column.value(row)).join("\u0000")),
+    document: input.document,
+    empty: input.empty,
+    table: (format, width, widthsMin) =>
+      formatTable(
+        input.rows,
+        format === "wide" ? [...input.columns, ...(input.wideColumns ?? [])] : input.columns,
+        { width, ...(widthsMin === undefined ? {} : { widthsMin }) },
+      ),
+  };
+}
+
+/** A listing in the form that -o asks for. */
+export async function printListing(
+  cli: Cli,
+  list: Listing,
+  format: OutputFormat | undefined,
+): Promise<void> {
+  if (format === "json" || format === "yaml") return printDocument(cli, list.document, format);
+  if (format === "name") {
+    if (list.names.length > 0) await cli.print(list.names.join("\n"));
+    return;
+  }
+  if (list.names.length === 0) cli.note(list.empty);
+  else await cli.print(list.table(format, cli.io.columns));
+}
+
+export async function printDocument(
+  cli: Cli,
+  document: unknown,
+  format: "json" | "yaml",
+): Promise<void> {
+  if (format === "json") return cli.print(JSON.stringify(document, null, 2));
+  const { toYaml } = await import("./yaml.ts");
+  return cli.print(toYaml(document));
+}

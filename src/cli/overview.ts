@@ -1,0 +1,31 @@
+import type { Command } from "commander";
+import type { Colors } from "./output/colours.ts";
+
+/** What `berth` alone prints: what it is for, the verbs by purpose, and where to start. */
+export function overview(program: Command, colours: Colors): string {
+  const visible = program.createHelp().visibleCommands(program);
+  const width = Math.max(...visible.map((command) => command.name().length));
+  const headings = [...new Set(visible.map((command) => command.helpGroup()))].filter(Boolean);
+  const sections = headings.map((heading) =>
+    [
+      colours.bold(heading),
+      ...visible
+        .filter((command) => command.helpGroup() === heading)
+        .map((command) => `  ${colours.cyan(command.name().padEnd(width))}  ${command.summary()}`),
+    ].join("\n"),
+  );
+  const steps = [
+    ["berth up", "start a server here, in the foreground"],
+    ["berth get apps", "see what runs"],
+    ["berth apply -f hello.yaml", "make an app of a file, or save the file in the specs folder"],
+    ["berth help VERB", "options and examples of a verb"],
+  ] as const;
+  const stepWidth = Math.max(...steps.map(([line]) => line.length));
+  return [
+    program.description(),
+    "",
+    ...sections.flatMap((section) => [section, ""]),
+    colours.bold("First steps:"),
+    ...steps.map(([line, meaning]) => `  ${colours.cyan(line.padEnd(stepWidth))}  ${meaning}`),
+  ].join("\n");
+}

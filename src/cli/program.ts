@@ -1,0 +1,143 @@
+import { Command, Help } from "commander";
+import { packageVersion } from "../base/package-version.ts";
+import { Cli } from "./cli.ts";
+import type { CliIo } from "./io.ts";
+import { addAppVerbs } from "./verbs/app-actions.ts";
+import { addApply } from "./verbs/apply.ts";
+import { addAudit } from "./verbs/audit.ts";
+import { addBackup } from "./verbs/backup.ts";
+import { addCompletion } from "./verbs/completion.ts";
+import { addConfig } from "./verbs/config.ts";
+import { addCreate } from "./verbs/create.ts";
+import { addDelete } from "./verbs/delete.ts";
+import { addDeploy } from "./verbs/deploy.ts";
+import { addDescribe } from "./verbs/describe.ts";
+import { addDiff } from "./verbs/diff.ts";
+import { addDoctor } from "./verbs/doctor.ts";
+import { addEdit } from "./verbs/edit.ts";
+import { addEvents } from "./verbs/events.ts";
+import { addGet } from "./verbs/get.ts";
+import { addLogin } from "./verbs/login.ts";
+import { addLogs } from "./verbs/logs.ts";
+import { addModels } from "./verbs/models.ts";
+import { addPlan } from "./verbs/plan.ts";
+import { addPrune } from "./verbs/prune.ts";
+import { addRestore } from "./verbs/restore.ts";
+import { addSecrets } from "./verbs/secrets.ts";
+import { addSpecs } from "./verbs/specs.ts";
+import { addStatus } from "./verbs/status.ts";
+import { addTemplates } from "./verbs/templates.ts";
+import { addToken } from "./verbs/token.ts";
+import { addUp } from "./verbs/up.ts";
+import { addValidate } from "./verbs/validate.ts";
+import { addVersion } from "./verbs/version.ts";
+
+/** The headings of `berth` and `berth help`, in the order in which the verbs are added below. */
+const groups = {
+  server: "Run a server:",
+  look: "Look at things:",
+  change: "Change things:",
+  files: "Work with spec files:",
+  connect: "Log in, and let others in:",
+  care: "Look after a server:",
+  other: "Other:",
+} as const;
+
+/** The whole command tree. Nothing is read or reached before a verb runs. */
+export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
+  const program = new Command("berth");
+  const cli = new Cli(io, program);
+  program
+    .description(
+      "Runs your apps and your language models on one server, from files that say what should be.",
+    )
+    .option("--url <url>", "talk to this server (also BERTH_URL)")
+    .option(
+      "--data-dir <dir>",
+      "data directory of the server on this machine (also BERTH_DATA_DIR)",
+    )
+    .option("--config <file>", "config file (also BERTH_CONFIG)")
+    .option("--no-color", "no colours, also where a terminal is (also NO_COLOR)")
+    .option("--verbose", "say more where something fails")
+    .version(packageVersion(), "-V, --version", "print the version")
+    .usage("VERB [options]")
+    .configureHelp({
+      showGlobalOptions: true,
+      subcommandTerm: usageTerm,
+      visibleGlobalOptions: (command) =>
+        Object.assign(new Help(), { showGlobalOptions: true })
+          .visibleGlobalOptions(command)
+          .filter(({ long }) => long !== "--version"),
+    })
+    .configureOutput({
+      writeOut: (text) => cli.writeSoon(text),
+      writeErr: (text) => io.writeError(text),
+      getOutHelpWidth: () => io.columns ?? 100,
+      getErrHelpWidth: () => io.columns ?? 100,
+      getOutHasColors: () => cli.colours.isColorSupported,
+      getErrHasColors: () => cli.errorColours.isColorSupported,
+      outputError: (text, write) =>
+        write(text.replace(/^error:/, () => cli.errorColours.red("error:"))),
+    })
+    .exitOverride()
+    .addHelpCommand(
+      new Command("help")
+        .argument("[verb]")
+        .summary("show the help of a verb")
+        .helpGroup(groups.other),
+    );
+
+  program.commandsGroup(groups.server);
+  addUp(program, cli);
+  addStatus(program, cli);
+  addDoctor(program, cli);
+
+  program.commandsGroup(groups.look);
+  addGet(program, cli);
+  addDescribe(program, cli);
+  addLogs(program, cli);
+  addEvents(program, cli);
+  addTemplates(program, cli);
+  addModels(program, cli);
+
+  program.commandsGroup(groups.change);
+  addCreate(program, cli);
+  addDeploy(program, cli);
+  addAppVerbs(program, cli);
+  addEdit(program, cli);
+  addDelete(program, cli);
+  addSecrets(program, cli);
+
+  program.commandsGroup(groups.files);
+  addApply(program, cli);
+  addDiff(program, cli);
+  addValidate(program, cli);
+  addPlan(program, cli);
+  addSpecs(program, cli);
+  addPrune(program, cli);
+
+  program.commandsGroup(groups.connect);
+  addLogin(program, cli);
+  addToken(program, cli);
+
+  program.commandsGroup(groups.care);
+  addConfig(program, cli);
+  addAudit(program, cli);
+  addBackup(program, cli);
+  addRestore(program, cli);
+
+  program.commandsGroup(groups.other);
+  addCompletion(program, cli);
+  addVersion(program, cli);
+  return { program, cli };
+}
+
+function usageTerm(command: Command): string {
+  const argumentsText = command.registeredArguments
+    .map((argument) => {
+      const name = argument.name() + (argument.variadic ? "..." : "");
+      return argument.required ? `<${name}>` : `[${name}]`;
+    })
+    .join(" ");
+  return `${command.name()}${argumentsText === "" ? "" : ` ${argumentsText}`}`;
+}

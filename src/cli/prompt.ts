@@ -1,0 +1,41 @@
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+import { isAbort } from "../base/errors.ts";
+import type { Cli } from "./cli.ts";
+import { declined } from "./failure.ts";
+
+/** True after a clear yes. Only to be asked where a person sits at both ends. */
+export async function confirm(cli: Cli, question: string): Promise<boolean> {
+  const answer = await ask(cli, `${question} [y/N] `, false);
+  return /^y(es)?$/i.test(answer.trim());
+}
+
+export function canAsk(cli: Cli): boolean {
+  return cli.io.inputIsTerminal && cli.io.errorIsTerminal;
+}
+
+/** A line that is not shown while it is typed. */
+export async function askSecret(cli: Cli, question: string): Promise<string> {
+  return ask(cli, question, true);
+}
+
+async function ask(cli: Cli, question: string, hidden: boolean): Promise<string> {
+  let isMuted = false;
+  const output = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      if (!isMuted) cli.io.writeError(chunk.toString());
+      done();
+    },
+  });
+  const reader = createInterface({ input: cli.io.input, output, terminal: true });
+  try {
+    const answer = reader.question(question);
+    isMuted = hidden;
+    return await answer;
+  } catch (error) {
+    throw isAbort(error) ? declined("interrupted, nothing was done") : error;
+  } finally {
+    reader.close();
+    if (hidden) cli.io.writeError("\n");
+  }
+}

@@ -1,0 +1,135 @@
+import type { Command } from "commander";
+import type { AppWrite, WriteOptions } from "../../client/app-calls.ts";
+import type { Client } from "../../client/client.ts";
+import { reportWrite, type WriteFlags } from "../app-write.ts";
+import type { Cli } from "../cli.ts";
+import { appName } from "../kind-names.ts";
+import { integerBetween, outputOption, withExamples, withWait } from "../options.ts";
+
+interface ActionFlags extends WriteFlags {
+  readonly dryRun?: boolean;
+  readonly force?: boolean;
+  readonly to?: number;
+}
+
+interface Action {
+  readonly verb: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly done: string;
+  readonly already: string;
+  readonly example: string;
+  readonly call: (
+    client: Client,
+    name: string,
+    options: WriteOptions,
+    flags: ActionFlags,
+  ) => Promise<AppWrite>;
+}
+
+const actions: readonly Action[] = [
+  {
+    verb: "start",
+    summary: "start a stopped app",
+    description: "Starts a stopped app. One that runs is left as it is.",
+    done: "starts",
+    already: "runs already",
+    example: "start hello, and wait until it serves",
+    call: (client, name, options) => client.apps.start(name, options),
+  },
+  {
+    verb: "stop",
+    summary: "stop an app, and keep it stopped",
+    description:
+      "Stops an app. It stays stopped, also over restarts of the server, until `berth start`.",
+    done: "stops",
+    already: "is stopped already",
+    example: "stop hello, and wait until it has ended",
+    call: (client, name, options) => client.apps.stop(name, options),
+  },
+  {
+    verb: "restart",
+    summary: "make the containers of an app anew",
+    description: "Makes the containers of an app anew, with the same spec.",
+    done: "restarts",
+    already: "restarts already",
+    example: "restart hello, and wait until it serves again",
+    call: (client, name, options) => client.apps.restart(name, options),
+  },
+  {
+    verb: "retry",
+    summary: "try a failed app again now",
+    description:
+      "Tries an app again that has failed, waits for its next try, or was reverted. Ends the quarantine of a spec that failed before.",
+    done: "is tried again",
+    already: "is tried already",
+    example: "try hello again, and wait for what becomes of it",
+    call: (client, name, options) => client.apps.retry(name, options),
+  },
+];
+
+export function addAppVerbs(program: Command, cli: Cli): void {
+  for (const action of actions) {
+    const command = common(
+      program.command(action.verb).summary(action.summary).description(action.description),
+    );
+    withExamples(command, [
+      [`berth ${action.verb} hello`, `${action.verb} the app hello`],
+      [`berth ${action.verb} hello --wait`, action.example],
+    ]).action(async (words: string[], flags: ActionFlags) => {
+      await perform(cli, words, action, flags);
+    });
+  }
+  const rollback = common(
+    program
+      .command("rollback")
+      .summary("go back to an earlier revision of an app")
+      .description(
+        "Goes back to an earlier revision of an app; without --to, to the last one before this that was stable. `berth describe NAME` lists them.",
+      ),
+  ).option("--to <revision>", "number of the revision", integerBetween(1, 2 ** 31));
+  withExamples(rollback, [
+    ["berth rollback hello", "to the last stable revision"],
+    ["berth rollback hello --to 3 --wait", "to revision 3, and wait until it serves"],
+  ]).action(async (words: string[], flags: ActionFlags) => {
+    await perform(
+      cli,
+      words,
+      {
+        done: flags.to === undefined ? "goes back" : `goes back to revision ${flags.to}`,
+        already: "is there already",
+        call: (client, name, options) => client.apps.rollback(name, flags.to, options),
+      },
+      flags,
+    );
+  });
+}
+
+function common(command: Command): Command {
+  return withWait(
+    command
+      .argument("<app...>", "names of apps")
+      .option("--dry-run", "tell what would happen, and change nothing")
+      .option("--force", "also where a spec file owns the field")
+      .addOption(outputOption()),
+  );
+}
+
+async function perform(
+  cli: Cli,
+  words: readonly string[],
+  action: Pick<Action, "call" | "done" | "already">,
+  flags: ActionFlags,
+): Promise<void> {
+  const names = words.map((word) => appName(word));
+  const client = await cli.connect();
+  for (const name of names) {
+    const write = await action.call(
+      client,
+      name,
+      { dryRun: flags.dryRun === true, force: flags.force === true },
+      flags,
+    );
+    await reportWrite(cli, client, name, write, action, flags);
+  }
+}

@@ -1,0 +1,78 @@
+import type { Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { parseReferences, referenceOf } from "../kind-names.ts";
+import { integerBetween, type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { formatTime } from "../output/age.ts";
+import { listing, printListing } from "../output/print.ts";
+import { shortValue } from "../output/sections.ts";
+
+interface AuditFlags {
+  readonly limit: number;
+  readonly before?: number;
+  readonly output?: OutputFormat;
+}
+
+export function addAudit(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("audit")
+      .summary("show who changed what, and when")
+      .description(
+        "Shows every write: who made it, when, and which fields it changed; the newest first.",
+      )
+      .argument("[kind]", "only of this: KIND/NAME, KIND NAME, or the name of an app")
+      .argument("[name]")
+      .option("--limit <count>", "how many at most", integerBetween(1, 1000), 50)
+      .option("--before <id>", "only entries before this one", integerBetween(1, 2 ** 40))
+      .addOption(outputOption()),
+    [
+      ["berth audit", "the last writes"],
+      ["berth audit app hello -o yaml", "every field that changed in hello"],
+    ],
+  ).action(async (kindWord: string | undefined, name: string | undefined, flags: AuditFlags) => {
+    const words = [kindWord, name].filter((word) => word !== undefined);
+    const [about] = parseReferences(words, true);
+    const subject = about?.names[0];
+    const { entries, next_before: nextBefore } = await (await cli.connect()).events.audit({
+      limit: flags.limit,
+      ...(flags.before === undefined ? {} : { before: flags.before }),
+      ...(about === undefined ? {} : { kind: about.kind }),
+      ...(subject === undefined ? {} : { name: subject }),
+    });
+    const now = cli.io.now();
+    await printListing(
+      cli,
+      listing({
+        rows: entries,
+        columns: [
+          { header: "TIME", value: (entry) => formatTime(entry.time, now), volatile: true },
+          { header: "WHO", value: (entry) => entry.actor },
+          { header: "ACTION", value: (entry) => entry.action },
+          {
+            header: "OBJECT",
+            value: (entry) =>
+              entry.kind === null ? entry.name : referenceOf(entry.kind, entry.name),
+          },
+          {
+            header: "CHANGES",
+            value: (entry) =>
+              entry.changes
+                .map(({ path, after }) => `${path.slice(1)}=${shortValue(after)}`)
+                .join(" "),
+            shrinks: true,
+          },
+        ],
+        wideColumns: [
+          { header: "REQUEST", value: (entry) => entry.request_id ?? "" },
+          { header: "ID", value: (entry) => String(entry.id) },
+        ],
+        name: (entry) => String(entry.id),
+        document: { entries, next_before: nextBefore },
+        empty: "no entries",
+      }),
+      flags.output,
+    );
+    if (nextBefore !== null && flags.output === undefined && cli.io.errorIsTerminal)
+      cli.note(cli.errorColours.dim(`older ones: berth audit --before ${nextBefore}`));
+  });
+}

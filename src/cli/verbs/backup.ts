@@ -1,0 +1,71 @@
+import { open, rename, rm } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import type { Command } from "commander";
+import { BerthError } from "../../base/errors.ts";
+import { formatBytes } from "../../base/units.ts";
+import type { Cli } from "../cli.ts";
+import { withExamples } from "../options.ts";
+
+export function addBackup(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("backup")
+      .summary("save everything that the server knows, while it runs")
+      .description(
+        "Saves a consistent copy of the store: apps, secrets, revisions, events and tokens. Data in volumes of apps is not in it. The file holds secrets, so keep it as safe as the server itself.",
+      )
+      .argument("<file>", "where to; - for standard output")
+      .option("--force", "replace a file that is there"),
+    [
+      ["berth backup berth-2026-11-20.db", "save a copy"],
+      ["berth restore berth-2026-11-20.db", "and bring it back"],
+    ],
+  ).action(async (file: string, flags: { force?: boolean }) => {
+    const stream = await (await cli.connect()).backup();
+    if (file === "-") {
+      for await (const chunk of stream) await cli.io.write(chunk);
+      return;
+    }
+    const target = resolve(cli.io.workingDirectory, file);
+    const draft = join(dirname(target), `.berth-backup-${process.pid}`);
+    try {
+      const bytes = await save(stream, draft);
+      if (flags.force === true) await rename(draft, target);
+      else await renameOverNothing(draft, target, file);
+      await cli.print(`${file}: ${formatBytes(bytes)}`);
+    } finally {
+      await rm(draft, { force: true });
+    }
+  });
+}
+
+/** On disk before it counts: a backup that is gone after a power cut was none. */
+async function save(stream: ReadableStream<Uint8Array>, file: string): Promise<number> {
+  const handle = await open(file, "wx", 0o600);
+  let bytes = 0;
+  try {
+    for await (const chunk of stream) {
+      await handle.write(chunk);
+      bytes += chunk.length;
+    }
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  if (bytes === 0) throw new BerthError("internal", "the server sent an empty backup");
+  return bytes;
+}
+
+async function renameOverNothing(draft: string, target: string, asWritten: string): Promise<void> {
+  try {
+    const handle = await open(target, "wx", 0o600);
+    await handle.close();
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EEXIST")
+      throw new BerthError("conflict", `${asWritten} is there already`, {
+        hint: "name another file, or use --force",
+      });
+    throw error;
+  }
+  await rename(draft, target);
+}

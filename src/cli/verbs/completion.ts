@@ -1,0 +1,38 @@
+import { Argument, type Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { complete } from "../completion/candidates.ts";
+import { completionScripts, type Shell, shells } from "../completion/scripts.ts";
+import { candidatesFrom } from "../completion/sources.ts";
+import { withExamples } from "../options.ts";
+import { onOneLine } from "../output/display-width.ts";
+
+export function addCompletion(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("completion")
+      .summary("print a script that completes verbs, flags and names in your shell")
+      .addArgument(new Argument("<shell>", "your shell").choices(shells)),
+    [
+      ["source <(berth completion bash)", "in this bash"],
+      [
+        "berth completion bash > ~/.local/share/bash-completion/completions/berth",
+        "in every new one",
+      ],
+      ["berth completion fish | source", "in this fish"],
+    ],
+  ).action((shell: Shell) => cli.print(completionScripts[shell]));
+
+  program
+    .command("__complete", { hidden: true })
+    .argument("[words...]", "the complete words after berth")
+    .option("--current <word>", "the word under the cursor", "")
+    .action(async (words: string[], flags: { current: string }) => {
+      const { candidates, source, paths } = complete(program, words, flags.current);
+      const dynamic = source === undefined ? [] : await candidatesFrom(cli, source);
+      const lines = [
+        ...candidates,
+        ...dynamic.filter(({ value }) => value.startsWith(flags.current)),
+      ].map(({ value, description }) => `${onOneLine(value)}\t${onOneLine(description)}`);
+      await cli.print([...lines, `:${paths}`].join("\n"));
+    });
+}

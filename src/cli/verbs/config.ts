@@ -1,0 +1,70 @@
+import type { Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { listing, printListing } from "../output/print.ts";
+
+interface Row {
+  readonly key: string;
+  readonly value: string;
+  readonly source: string;
+}
+
+export function addConfig(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("config")
+      .summary("show each setting, and where its value comes from")
+      .description(
+        "Shows the settings that `berth up` would run with here, and where each value comes from: a flag, the environment, a config file, or the default. With --server, those of the running server.",
+      )
+      .option("--server", "of the running server")
+      .addOption(outputOption()),
+    [
+      ["berth config", "what `berth up` would take here"],
+      ["berth config --server", "what the server runs with"],
+      ["berth config -o yaml", "in the form of a config file, with sources"],
+    ],
+  ).action(async (flags: { server?: boolean; output?: OutputFormat }) => {
+    const rows = flags.server === true ? await serverRows(cli) : await localRows(cli);
+    await printListing(
+      cli,
+      listing<Row>({
+        rows,
+        columns: [
+          { header: "KEY", value: (row) => row.key },
+          { header: "VALUE", value: (row) => row.value, shrinks: true },
+          { header: "SOURCE", value: (row) => row.source, shrinks: true },
+        ],
+        name: (row) => row.key,
+        document: { config: rows },
+        empty: "no settings",
+      }),
+      flags.output,
+    );
+  });
+}
+
+async function localRows(cli: Cli): Promise<Row[]> {
+  const { loadConfig } = await import("../../base/config.ts");
+  const config = loadConfig({
+    flags: { data_dir: cli.globals.dataDir, config: cli.globals.config },
+    environment: cli.io.environment,
+    workingDirectory: cli.io.workingDirectory,
+    isTerminal: cli.io.errorIsTerminal,
+  });
+  for (const warning of config.warnings) cli.note(warning);
+  return config.values.map(({ key, value, source, origin }) => ({
+    key,
+    value: value ?? "",
+    source: origin === null ? source : `${source} ${origin}`,
+  }));
+}
+
+async function serverRows(cli: Cli): Promise<Row[]> {
+  const { config } = await (await cli.connect()).system.config();
+  return config.map(({ key, value, source }) => ({
+    key,
+    value: value ?? "",
+    source,
+  }));
+}

@@ -1,0 +1,123 @@
+import type { Command } from "commander";
+import type { CreateAppBody } from "../../resources/wire/apps.ts";
+import { reportWrite, type WriteFlags } from "../app-write.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+import { appName, referenceOf } from "../kind-names.ts";
+import { collect, integerBetween, outputOption, withExamples, withWait } from "../options.ts";
+import { pairsToObject, splitPair } from "../pairs.ts";
+
+interface CreateFlags extends WriteFlags {
+  readonly image?: string;
+  readonly template?: string;
+  readonly parameter?: readonly string[];
+  readonly port?: number;
+  readonly domain?: string;
+  readonly env?: readonly string[];
+  readonly label?: readonly string[];
+  readonly dryRun?: boolean;
+}
+
+export function addCreate(program: Command, cli: Cli): void {
+  const command = program
+    .command("create")
+    .summary("make an app of an image or of a template")
+    .description(
+      "Makes an app of an image, or of a template of the catalog. For all that an app can be, write a file and use `berth apply`.",
+    )
+    .argument("<app>", "name of the new app")
+    .option("--image <reference>", "image, such as nginx:1.27")
+    .option("--port <port>", "port on which the app listens", integerBetween(1, 65_535))
+    .option("--domain <name>", "host name; default: NAME.<base domain>")
+    .option(
+      "-e, --env <NAME=value>",
+      "environment variable; NAME=secret:SECRET/KEY takes it from a secret; can be repeated",
+      collect,
+    )
+    .option("--label <key=value>", "label; can be repeated", collect)
+    .option("--template <id>", "template of the catalog, see `berth templates`")
+    .option("-p, --parameter <key=value>", "parameter of the template; can be repeated", collect)
+    .option("--dry-run", "tell what would happen, and change nothing")
+    .addOption(outputOption());
+  withExamples(withWait(command), [
+    ["berth create web --image nginx:1.27 --port 80", "an app of an image"],
+    ["berth create db --template postgres -p database=shop", "an app of a template"],
+    ["berth create web --image nginx:1.27 --port 80 -e TOKEN=secret:web/token", "with a secret"],
+  ]).action(async (word: string, flags: CreateFlags) => {
+    const name = appName(word);
+    if ((flags.image === undefined) === (flags.template === undefined))
+      throw new UsageError(
+        "create needs either --image or --template",
+        `berth create ${name} --image IMAGE --port PORT, or \`berth templates\` for the catalog`,
+      );
+    if (flags.template === undefined && flags.parameter !== undefined)
+      throw new UsageError("--parameter goes with --template only; use --env for variables");
+    if (flags.template !== undefined) return createFromTemplate(cli, name, flags.template, flags);
+    const client = await cli.connect();
+    const write = await client.apps.create(bodyOf(name, flags), { dryRun: flags.dryRun === true });
+    await reportWrite(cli, client, name, write, { done: "created", already: "is there" }, flags);
+  });
+}
+
+async function createFromTemplate(
+  cli: Cli,
+  name: string,
+  templateId: string,
+  flags: CreateFlags,
+): Promise<void> {
+  for (const [option, value] of Object.entries({
+    port: flags.port,
+    domain: flags.domain,
+    env: flags.env,
+    label: flags.label,
+  }))
+    if (value !== undefined)
+      throw new UsageError(
+        `--${option} does not go with --template`,
+        "set the template's parameters with -p, and change the app afterwards with `berth edit`",
+      );
+  const client = await cli.connect();
+  const write = await client.apps.fromTemplate(
+    {
+      template_id: templateId,
+      name,
+      parameters: pairsToObject(flags.parameter ?? [], "-p key=value"),
+    },
+    { dryRun: flags.dryRun === true },
+  );
+  const others = (write.dryRun ? [] : (write.app.created ?? []))
+    .map((made) => referenceOf(made.kind, made.name))
+    .filter((reference) => reference !== `app/${name}`);
+  const done =
+    others.length === 0
+      ? `created from template ${templateId}`
+      : `created from template ${templateId}, with ${others.join(", ")}`;
+  await reportWrite(cli, client, name, write, { done, already: "is there" }, flags);
+}
+
+function bodyOf(name: string, flags: CreateFlags): CreateAppBody {
+  return {
+    name,
+    ...(flags.image === undefined ? {} : { image: flags.image }),
+    ...(flags.port === undefined ? {} : { port: flags.port }),
+    ...(flags.domain === undefined ? {} : { domain: flags.domain }),
+    ...(flags.env === undefined
+      ? {}
+      : { env: Object.fromEntries(flags.env.map((text) => variableOf(text))) }),
+    ...(flags.label === undefined
+      ? {}
+      : { labels: pairsToObject(flags.label, "--label key=value") }),
+  };
+}
+
+type Variable = NonNullable<CreateAppBody["env"]>[string];
+
+function variableOf(text: string): [string, Variable] {
+  const [name, value] = splitPair(text, "-e NAME=value");
+  const match = /^secret:([^/]+)(?:\/(.+))?$/.exec(value);
+  if (match?.[1] === undefined) return [name, value];
+  return [
+    name,
+    match[2] === undefined ? { secret: match[1] } : { secret: match[1], key: match[2] },
+  ];
+}

@@ -1,0 +1,121 @@
+import type { Command } from "commander";
+import type { Client } from "../../client/client.ts";
+import type { Kind } from "../../resources/kinds.ts";
+import type { Cli } from "../cli.ts";
+import { declined, UsageError } from "../failure.ts";
+import { parseReferences, referenceOf } from "../kind-names.ts";
+import { collect, type WaitFlags, withExamples, withWait } from "../options.ts";
+import { canAsk, confirm } from "../prompt.ts";
+import { waitForGone } from "../wait.ts";
+
+interface DeleteFlags extends WaitFlags {
+  readonly filename?: readonly string[];
+  readonly force?: boolean;
+  readonly volumes?: boolean;
+  readonly yes?: boolean;
+  readonly dryRun?: boolean;
+  readonly ignoreNotFound?: boolean;
+}
+
+interface Target {
+  readonly kind: Kind;
+  readonly name: string;
+}
+
+export function addDelete(program: Command, cli: Cli): void {
+  const command = program
+    .command("delete")
+    .summary("delete apps and other resources")
+    .description(
+      "Deletes resources. An app goes with its containers; its named volumes stay, unless --volumes is given. At a terminal it asks first.",
+    )
+    .argument("[name...]", "names of apps, KIND NAME..., or KIND/NAME")
+    .option("-f, --filename <path>", "what these files declare; can be repeated", collect)
+    .option("--volumes", "delete the named volumes too, with all data in them")
+    .option("--force", "also where a spec file declares it")
+    .option("--ignore-not-found", "it is no failure when there is none")
+    .option("--dry-run", "tell what would happen, and change nothing")
+    .option("-y, --yes", "do not ask");
+  withExamples(withWait(command), [
+    ["berth delete hello", "the app hello; its volumes stay"],
+    ["berth delete hello --volumes --wait", "with all its data, and wait until it is gone"],
+    ["berth delete secret db-password", "a secret"],
+    ["berth delete -f hello.yaml", "what a file declares"],
+  ]).action(async (words: string[], flags: DeleteFlags) => {
+    const targets = await targetsOf(cli, words, flags);
+    const client = await cli.connect();
+    if (flags.dryRun !== true) await askFirst(cli, targets, flags);
+    for (const target of targets) await deleteOne(cli, client, target, flags);
+    if (flags.wait !== true || flags.dryRun === true) return;
+    for (const { kind, name } of targets) {
+      if (kind !== "App") continue;
+      await waitForGone(client, name, flags.timeout);
+      await cli.print(`app/${name} is gone`);
+    }
+  });
+}
+
+async function targetsOf(
+  cli: Cli,
+  words: readonly string[],
+  flags: DeleteFlags,
+): Promise<Target[]> {
+  const targets = parseReferences(words, true).flatMap(({ kind, names }) => {
+    if (names.length === 0)
+      throw new UsageError("delete needs a name", "berth delete NAME, or berth delete KIND NAME");
+    return names.map((name) => ({ kind, name }));
+  });
+  if (flags.filename !== undefined) {
+    const { readManifestFiles, requireManifests } = await import("../manifest-files.ts");
+    const manifests = requireManifests(await readManifestFiles(cli, flags.filename));
+    targets.push(
+      ...manifests.map(({ manifest }) => ({ kind: manifest.kind, name: manifest.metadata.name })),
+    );
+  }
+  if (targets.length === 0)
+    throw new UsageError("delete needs a name or -f FILE", "berth delete NAME");
+  return targets;
+}
+
+/** Scripts go ahead as they do with kubectl; but data is never deleted without a word for it. */
+async function askFirst(cli: Cli, targets: readonly Target[], flags: DeleteFlags): Promise<void> {
+  if (flags.yes === true) return;
+  const list = targets.map(({ kind, name }) => referenceOf(kind, name)).join(", ");
+  if (!canAsk(cli)) {
+    if (flags.volumes !== true) return;
+    throw new UsageError(
+      "--volumes deletes data for good, and there is no terminal to ask",
+      "add --yes",
+    );
+  }
+  const data = flags.volumes === true ? " and all data in the volumes" : "";
+  if (!(await confirm(cli, `Delete ${list}${data}?`))) throw declined("nothing was deleted");
+}
+
+async function deleteOne(
+  cli: Cli,
+  client: Client,
+  { kind, name }: Target,
+  flags: DeleteFlags,
+): Promise<void> {
+  const options = { force: flags.force === true, deleteVolumes: flags.volumes === true };
+  const reference = referenceOf(kind, name);
+  try {
+    if (kind === "App" && flags.dryRun === true) {
+      const write = await client.apps.delete(name, { ...options, dryRun: true });
+      return await cli.print(
+        `${reference}: ${write.dryRun ? write.report.message : "would be deleted"}`,
+      );
+    }
+    const answer = await client.resources.delete(kind, name, {
+      ...options,
+      dryRun: flags.dryRun === true,
+    });
+    const what = flags.dryRun === true ? "would be deleted" : answer.state;
+    await cli.print(`${reference} ${what}`);
+  } catch (error) {
+    const isGone = error instanceof Error && "status" in error && error.status === 404;
+    if (flags.ignoreNotFound !== true || !isGone) throw error;
+    await cli.print(`${reference} is not there`);
+  }
+}

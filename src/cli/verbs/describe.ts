@@ -1,0 +1,66 @@
+import type { Command } from "commander";
+import type { Client } from "../../client/client.ts";
+import type { Kind } from "../../resources/kinds.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+import { parseReferences } from "../kind-names.ts";
+import { withExamples } from "../options.ts";
+
+export function addDescribe(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("describe")
+      .summary("tell all about one resource: status, conditions, containers, events")
+      .description(
+        "Tells all that a person wants to know of a resource: its status and why it is so, its containers, revisions and last events.",
+      )
+      .argument("<kind>", "kind, KIND/NAME, or the name of an app")
+      .argument("[name...]", "names"),
+    [
+      ["berth describe app hello", "all about the app hello"],
+      ["berth describe hello", "the same"],
+      ["berth describe secret/db", "keys and users of a secret, never its values"],
+    ],
+  ).action(async (kindWord: string, names: string[]) => {
+    const references = parseReferences([kindWord, ...names], true);
+    const client = await cli.connect();
+    let isFirst = true;
+    for (const { kind, names: wanted } of references) {
+      if (wanted.length === 0)
+        throw new UsageError("describe needs a name", `berth describe ${kindWord} NAME`);
+      for (const name of wanted) {
+        const text = await describe(cli, client, kind, name);
+        await cli.print(isFirst ? text : `\n${text}`);
+        isFirst = false;
+      }
+    }
+  });
+}
+
+async function describe(cli: Cli, client: Client, kind: Kind, name: string): Promise<string> {
+  const look = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
+  if (kind === "App") {
+    const { describeApp } = await import("../views/describe-app.ts");
+    const [app, revisions] = await Promise.all([
+      client.apps.get(name),
+      client.apps.revisions(name),
+    ]);
+    return describeApp(app, revisions.revisions, look);
+  }
+  const { describeOther } = await import("../views/describe-other.ts");
+  const events = client.events.list({ kind, name, limit: 20 });
+  if (kind === "Secret") {
+    const [secret, apps, log] = await Promise.all([
+      client.secrets.get(name),
+      client.resources.list("App"),
+      events,
+    ]);
+    return describeOther.secret(secret, apps.items, log.events, look);
+  }
+  if (kind === "Template") {
+    const [template, log] = await Promise.all([client.templates.get(name), events]);
+    return describeOther.template(template, log.events, look);
+  }
+  const [model, log] = await Promise.all([client.resources.get("Model", name), events]);
+  return describeOther.model(model, log.events, look);
+}

@@ -1,0 +1,67 @@
+import type { Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { referenceOf } from "../kind-names.ts";
+import { collect, type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { changeLines, hasNews, planLines } from "../output/changes.ts";
+import { printDocument } from "../output/print.ts";
+import { filesOf } from "./apply.ts";
+
+interface DiffOptions {
+  readonly filename?: readonly string[];
+  readonly force?: boolean;
+  readonly output?: OutputFormat;
+}
+
+/** Exit codes as diff(1) has them: 0 equal, 1 different, 2 trouble. */
+export function addDiff(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("diff")
+      .summary("compare files with what the server has")
+      .description(
+        "Shows what `berth apply` would change, and what the server would do about it. Ends with 0 where there are no differences, 1 where there are some, 2 where something is wrong.",
+      )
+      .argument("[file...]", "files and folders, as with -f")
+      .option(
+        "-f, --filename <path>",
+        "file, folder or - for standard input; can be repeated",
+        collect,
+      )
+      .option("--force", "as if fields of spec files were taken over")
+      .addOption(outputOption()),
+    [
+      ["berth diff -f hello.yaml", "one file"],
+      ["berth diff -f specs/ && echo same", "in a script"],
+    ],
+  ).action(async (files: string[], options: DiffOptions) => {
+    const { readManifestFiles, requireManifests } = await import("../manifest-files.ts");
+    const manifests = requireManifests(
+      await readManifestFiles(cli, filesOf(files, options, "diff")),
+    );
+    const answer = await (await cli.connect()).apply({
+      manifests: manifests.map(({ manifest }) => manifest),
+      manager: "cli",
+      dry_run: true,
+      ...(options.force === true ? { force: true } : {}),
+    });
+    const different = answer.results.filter((result) => result.action !== "unchanged");
+    if (different.length > 0) cli.exitCode = 1;
+    if (options.output === "json" || options.output === "yaml")
+      return printDocument(cli, answer, options.output);
+    const { colours } = cli;
+    for (const result of different) {
+      const reference = referenceOf(result.kind, result.name);
+      const lines =
+        options.output === "name"
+          ? [reference]
+          : [
+              `${colours.bold(reference)}${result.action === "created" ? " (new)" : ""}`,
+              ...changeLines(result.changes, colours).map((line) => `  ${line}`),
+              ...(result.plan === null || !hasNews(result.plan)
+                ? []
+                : ["  plan:", ...planLines(result.plan, colours).map((line) => `    ${line}`)]),
+            ];
+      await cli.print(lines.join("\n"));
+    }
+  });
+}

@@ -1,0 +1,52 @@
+import type { Command } from "commander";
+import type { Cli } from "../cli.ts";
+import type { Finding } from "../doctor/check.ts";
+import { exitCodes } from "../failure.ts";
+import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { printDocument } from "../output/print.ts";
+import { addServerOptions, type ServerFlags, serverFlags } from "../server-flags.ts";
+
+export function addDoctor(program: Command, cli: Cli): void {
+  const command = program
+    .command("doctor")
+    .summary("find out what is missing or wrong here, and how to mend it")
+    .description(
+      "Looks at all that a server needs on this machine, and at the one that runs. Ends with 1 where something has to be mended.",
+    )
+    .addOption(outputOption());
+  withExamples(addServerOptions(command), [
+    ["berth doctor", "look at everything"],
+    ["berth doctor --docker-host unix:///run/podman/podman.sock", "as if started so"],
+  ]).action(async (flags: ServerFlags & { output?: OutputFormat }) => {
+    const { examine } = await import("../doctor/examine.ts");
+    const findings = await examine(cli.io, serverFlags(cli, flags));
+    if (findings.some(({ state }) => state === "fail")) cli.exitCode = exitCodes.failed;
+    if (flags.output === "json" || flags.output === "yaml")
+      return printDocument(cli, { checks: findings }, flags.output);
+    await cli.print(findings.map((found) => findingText(cli, found)).join("\n"));
+    const count = (state: Finding["state"]) =>
+      findings.filter((found) => found.state === state).length;
+    const [failed, warned] = [count("fail"), count("warn")];
+    await cli.print(
+      failed + warned === 0
+        ? `\n${cli.colours.green("all is well")}`
+        : `\n${failed} to mend, ${warned} to look at`,
+    );
+  });
+}
+
+function findingText(cli: Cli, { check, state, message, fix }: Finding): string {
+  const { colours } = cli;
+  const mark = {
+    ok: colours.green("ok  "),
+    warn: colours.yellow("warn"),
+    fail: colours.red("FAIL"),
+  }[state];
+  const indent = " ".repeat(22);
+  const [first = "", ...rest] = message.split("\n");
+  return [
+    `${mark}  ${check.padEnd(14)}  ${first}`,
+    ...rest.map((line) => `${indent}${line}`),
+    ...(fix === undefined ? [] : [`${indent}${colours.cyan("try:")} ${fix}`]),
+  ].join("\n");
+}

@@ -1,0 +1,120 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { BerthError } from "../../base/errors.ts";
+import type { Client } from "../../client/client.ts";
+import type { Manifest } from "../../resources/kinds.ts";
+import type { parseDocuments } from "../../resources/parse.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+import { parseReferences, referenceOf } from "../kind-names.ts";
+import { withExamples } from "../options.ts";
+import { changeLines } from "../output/changes.ts";
+import { exported } from "../output/exported.ts";
+import { canAsk, confirm } from "../prompt.ts";
+
+/** Opens the manifest in $VISUAL or $EDITOR, and applies what was saved. */
+export function addEdit(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("edit")
+      .summary("change a resource in your editor")
+      .description(
+        "Opens the manifest of a resource in $VISUAL or $EDITOR, checks what was saved, and applies it. Text that is not valid can be edited again.",
+      )
+      .argument("<kind>", "kind, KIND/NAME, or the name of an app")
+      .argument("[name]", "name")
+      .option("--force", "take over fields that spec files own"),
+    [["berth edit app hello", "change the app hello"]],
+  ).action(async (kindWord: string, name: string | undefined, flags: { force?: boolean }) => {
+    const words = name === undefined ? [kindWord] : [kindWord, name];
+    const [reference] = parseReferences(words, true);
+    const wanted = reference?.names[0];
+    if (reference === undefined || wanted === undefined || reference.names.length > 1)
+      throw new UsageError("edit needs one name", "berth edit app NAME");
+    if (reference.kind === "Secret")
+      throw new UsageError(
+        "values of a secret cannot be read back, so there is nothing to edit",
+        `berth secrets set ${wanted} key=value`,
+      );
+    const { parseDocuments } = await import("../../resources/parse.ts");
+    const { toYaml } = await import("../output/yaml.ts");
+    const client = await cli.connect();
+    const before = toYaml(exported(await client.resources.get(reference.kind, wanted)));
+    const folder = mkdtempSync(join(tmpdir(), "berth-edit-"));
+    const file = join(folder, `${wanted}.yaml`);
+    writeFileSync(file, before, { mode: 0o600 });
+    try {
+      const manifests = await edited(cli, file, before, parseDocuments);
+      if (manifests === undefined)
+        await cli.print(`${referenceOf(reference.kind, wanted)} unchanged`);
+      else await applyEdited(cli, client, manifests, flags.force === true);
+    } catch (error) {
+      // What a person has typed is not thrown away for a field that is refused.
+      if (readFileSync(file, "utf8") === before) rmSync(folder, { recursive: true, force: true });
+      else cli.note(`your text is kept in ${file}`);
+      throw error;
+    }
+    rmSync(folder, { recursive: true, force: true });
+  });
+}
+
+/** The manifests once the text is valid; undefined where it was left as it was. */
+async function edited(
+  cli: Cli,
+  file: string,
+  before: string,
+  parse: typeof parseDocuments,
+): Promise<Manifest[] | undefined> {
+  for (;;) {
+    await openEditor(cli, file);
+    const text = readFileSync(file, "utf8");
+    if (text === before) return undefined;
+    const parsed = parse(text);
+    if (parsed.errors.length === 0 && parsed.documents.length > 0)
+      return parsed.documents.map(({ manifest }) => manifest);
+    const problems = parsed.errors.map(
+      ({ line, column, message }) => `  ${file}:${line}:${column}: ${message}`,
+    );
+    cli.note(`what was saved is not valid:\n${problems.join("\n") || "  it declares nothing"}`);
+    if (!canAsk(cli) || !(await confirm(cli, "Edit it again?")))
+      throw new BerthError("invalid_spec", "nothing was changed");
+  }
+}
+
+async function applyEdited(
+  cli: Cli,
+  client: Client,
+  manifests: Manifest[],
+  force: boolean,
+): Promise<void> {
+  const answer = await client.apply({ manifests, manager: "cli", ...(force ? { force } : {}) });
+  for (const result of answer.results)
+    await cli.print(
+      [
+        `${referenceOf(result.kind, result.name)} ${result.action}`,
+        ...changeLines(result.changes, cli.colours).map((line) => `  ${line}`),
+      ].join("\n"),
+    );
+}
+
+/** The editor is a command line, such as `code --wait`, so a shell has to take it apart. */
+function openEditor(cli: Cli, file: string): Promise<void> {
+  const { environment } = cli.io;
+  const editor = environment["VISUAL"] || environment["EDITOR"] || "vi";
+  return new Promise((resolve, reject) => {
+    const child = spawn("/bin/sh", ["-c", `${editor} "$1"`, "sh", file], { stdio: "inherit" });
+    child.once("error", reject);
+    child.once("exit", (code) => {
+      if (code === 0) resolve();
+      else
+        reject(
+          new BerthError("invalid_request", `the editor "${editor}" ended with ${code}`, {
+            hint: "set EDITOR to the editor that you use",
+          }),
+        );
+    });
+  });
+}

@@ -1,0 +1,44 @@
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { declined } from "../failure.ts";
+import { withExamples } from "../options.ts";
+import { canAsk, confirm } from "../prompt.ts";
+
+/** Works on the data directory itself, so no server may run on it. */
+export function addRestore(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("restore")
+      .summary("bring a backup back, while no server runs")
+      .description(
+        "Puts a backup into the data directory of this machine. Stop the server first. A store that is there is replaced only with --force, and kept beside the new one.",
+      )
+      .argument("<file>", "file that `berth backup` wrote")
+      .option("--force", "replace the store that is there")
+      .option("-y, --yes", "do not ask"),
+    [
+      ["berth restore berth-2026-11-20.db", "into an empty data directory"],
+      ["berth restore berth-2026-11-20.db --data-dir /srv/berth --force", "replacing another"],
+    ],
+  ).action(async (file: string, flags: { force?: boolean; yes?: boolean }) => {
+    const { loadConfig } = await import("../../base/config.ts");
+    const { dataDir } = loadConfig({
+      flags: { data_dir: cli.globals.dataDir, config: cli.globals.config },
+      environment: cli.io.environment,
+      workingDirectory: cli.io.workingDirectory,
+    });
+    const mustAsk = flags.force === true && flags.yes !== true && canAsk(cli);
+    if (mustAsk && !(await confirm(cli, `Replace the store in ${dataDir}?`)))
+      throw declined("nothing was restored");
+    const { restoreStore } = await import("../../main.ts");
+    const { keptAs } = restoreStore({
+      dataDir,
+      file: resolve(cli.io.workingDirectory, file),
+      force: flags.force === true,
+    });
+    await cli.print(`restored ${file} into ${dataDir}`);
+    if (keptAs !== null) await cli.print(`the store that was there is kept as ${keptAs}`);
+    cli.note(cli.errorColours.dim(`start it: berth up --data-dir ${dataDir}`));
+  });
+}

@@ -1,0 +1,134 @@
+import { type Command, Option } from "commander";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { printListing } from "../output/print.ts";
+import { readPairs } from "../pairs.ts";
+import { secretListing } from "../views/others.ts";
+
+export function addSecrets(program: Command, cli: Cli): void {
+  const secrets = withExamples(
+    program
+      .command("secrets")
+      .helpCommand(false)
+      .summary("keep passwords and keys for apps")
+      .description(
+        "Keeps values that apps need and nobody else is to see. Values go in and are never shown again.",
+      ),
+    [
+      ["berth secrets", "list them, without values"],
+      ["berth secrets set db password=-", "read a value from standard input"],
+      ["berth create web --image web:1 -e PASSWORD=secret:db/password", "hand it to an app"],
+    ],
+  );
+  const list = async (options: { output?: OutputFormat }) => {
+    const { secrets: found } = await (await cli.connect()).secrets.list();
+    await printListing(cli, secretListing(found, cli.io.now()), options.output);
+  };
+  secrets
+    .command("list", { isDefault: true })
+    .alias("ls")
+    .summary("list secrets and their keys")
+    .addOption(outputOption())
+    .action(list);
+  addSet(secrets, cli);
+  addRemove(secrets, cli);
+}
+
+function addSet(secrets: Command, cli: Cli): void {
+  withExamples(
+    secrets
+      .command("set")
+      .summary("make a secret, or set some of its values")
+      .description(
+        "Makes a secret, or sets some of its values and leaves the others. Apps that use it are rolled out again. key=@FILE takes a file as it is, key=- standard input without its last line break.",
+      )
+      .argument("<secret>", "name of the secret")
+      .argument("<pair...>", "key=value, key=@file or key=-")
+      .addOption(
+        new Option("--type <type>", "registry: server, username and password for pulls").choices([
+          "opaque",
+          "registry",
+        ]),
+      )
+      .option("--replace", "take away the values that are not given")
+      .option("--force", "also where a spec file declares it"),
+    [
+      ["berth secrets set db password=-", "type it in, or pipe it in"],
+      ["berth secrets set tls key=@key.pem cert=@cert.pem", "files"],
+      [
+        "berth secrets set hub --type registry server=ghcr.io username=me password=-",
+        "for pulls of private images",
+      ],
+    ],
+  ).action(
+    async (
+      name: string,
+      pairs: string[],
+      flags: { type?: "opaque" | "registry"; replace?: boolean; force?: boolean },
+    ) => {
+      const data = await readPairs(cli, pairs);
+      const client = await cli.connect();
+      const force = { force: flags.force === true };
+      const { secrets: known } = await client.secrets.list();
+      const existing = known.find((secret) => secret.name === name);
+      const count = Object.keys(data).length;
+      const values = `${count} ${count === 1 ? "value" : "values"}`;
+      if (existing === undefined) {
+        await client.secrets.create({
+          name,
+          data,
+          ...(flags.type === undefined ? {} : { type: flags.type }),
+        });
+        return cli.print(`secret/${name} created with ${values}`);
+      }
+      if (flags.replace === true) {
+        const type = flags.type ?? existing.type;
+        await client.secrets.put(name, { data, type }, force);
+        return cli.print(`secret/${name} now holds ${values}`);
+      }
+      if (flags.type !== undefined && flags.type !== existing.type)
+        throw new UsageError(
+          `secret/${name} is of type ${existing.type}`,
+          "give all of its values, and --replace",
+        );
+      await client.secrets.patch(name, { data }, force);
+      return cli.print(`secret/${name}: ${values} set`);
+    },
+  );
+}
+
+function addRemove(secrets: Command, cli: Cli): void {
+  withExamples(
+    secrets
+      .command("rm")
+      .summary("delete a secret, or some of its values")
+      .argument("<secret>", "name of the secret")
+      .argument("[key...]", "only these values")
+      .option("--force", "also where a spec file declares it"),
+    [
+      ["berth secrets rm db old-password", "one value"],
+      ["berth secrets rm db", "all of it"],
+    ],
+  ).action(async (name: string, keys: string[], flags: { force?: boolean }) => {
+    const client = await cli.connect();
+    const force = { force: flags.force === true };
+    if (keys.length === 0) {
+      await client.secrets.delete(name, force);
+      return cli.print(`secret/${name} deleted`);
+    }
+    const present = (await client.secrets.get(name)).keys;
+    const missing = keys.filter((key) => !present.includes(key));
+    if (missing.length > 0)
+      throw new UsageError(
+        `secret/${name} has no key ${missing.join(", ")}`,
+        `its keys: ${present.join(", ")}`,
+      );
+    await client.secrets.patch(
+      name,
+      { data: Object.fromEntries(keys.map((key) => [key, null])) },
+      force,
+    );
+    return cli.print(`secret/${name}: ${keys.join(", ")} taken away`);
+  });
+}

@@ -1,0 +1,93 @@
+import type { Command } from "commander";
+import type { SpecFileView, SpecsView } from "../../resources/wire/system.ts";
+import type { Cli } from "../cli.ts";
+import { exitCodes } from "../failure.ts";
+import { referenceOf } from "../kind-names.ts";
+import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { formatAge } from "../output/age.ts";
+import { colourOfStatus } from "../output/colours.ts";
+import { listing, printListing } from "../output/print.ts";
+
+export function addSpecs(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("specs")
+      .summary("show the files of the specs folder, and what is wrong in them")
+      .description(
+        "Shows each file of the watched folder: what it declares, and as file:line:column what is wrong in it.",
+      )
+      .option("--check", "end with 1 where a file is wrong or the folder is not followed")
+      .addOption(outputOption()),
+    [
+      ["berth specs", "every file"],
+      ["berth specs --check", "for scripts"],
+    ],
+  ).action(async (flags: { output?: OutputFormat; check?: boolean }) => {
+    const specs = await (await cli.connect()).specs();
+    const isWrong =
+      specs.state !== "watching" || specs.files.some((file) => file.state !== "applied");
+    if (flags.check === true && isWrong) cli.exitCode = exitCodes.failed;
+    const { colours } = cli;
+    const isTable = flags.output === undefined || flags.output === "wide";
+    if (isTable) {
+      await cli.print(
+        `${specs.folder} ${colourOfStatus(colours, specs.state)(specs.state)}${specs.message === null ? "" : `: ${specs.message}`}`,
+      );
+      if (specs.files.length > 0) await cli.print("");
+    }
+    const now = cli.io.now();
+    await printListing(
+      cli,
+      listing<SpecFileView>({
+        rows: specs.files,
+        columns: [
+          { header: "FILE", value: (file) => file.file },
+          {
+            header: "STATE",
+            value: (file) => file.state,
+            colour: (text, file) => colourOfStatus(colours, file.state)(text),
+          },
+          {
+            header: "DECLARES",
+            value: (file) =>
+              file.resources.map(({ kind, name }) => referenceOf(kind, name)).join(", "),
+            shrinks: true,
+          },
+          { header: "AGE", value: (file) => formatAge(file.time, now), volatile: true },
+        ],
+        wideColumns: [
+          {
+            header: "TAKEN OVER BY OTHERS",
+            value: (file) => file.resources.flatMap(({ yielded }) => yielded).join(", "),
+            shrinks: true,
+          },
+          { header: "SHA256", value: (file) => file.content_hash.slice(0, 12) },
+        ],
+        name: (file) => file.file,
+        document: specs,
+        empty: "no files yet: save one there, and Berth makes what it says",
+      }),
+      flags.output,
+    );
+    if (isTable) await printTroubles(cli, specs);
+  });
+}
+
+async function printTroubles(cli: Cli, specs: SpecsView): Promise<void> {
+  const errors = specs.files.flatMap((file) =>
+    file.errors.map(
+      ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
+    ),
+  );
+  if (errors.length > 0) await cli.print(`\n${errors.join("\n")}`);
+  if (specs.pending_prune.length > 0)
+    await cli.print(
+      [
+        "",
+        cli.colours.yellow("These are declared no more, and wait for `berth prune --confirm`:"),
+        ...specs.pending_prune.map(
+          ({ kind, name, file }) => `  ${referenceOf(kind, name)} (was in ${file})`,
+        ),
+      ].join("\n"),
+    );
+}

@@ -1,0 +1,74 @@
+import type { Command } from "commander";
+import { formatBytes } from "../../base/units.ts";
+import type { AppItem } from "../../resources/wire/apps.ts";
+import type { Cli } from "../cli.ts";
+import { type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { formatDurationMs } from "../output/age.ts";
+import { colourOfStatus } from "../output/colours.ts";
+import { printDocument } from "../output/print.ts";
+import { fields } from "../output/sections.ts";
+
+export function addStatus(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("status")
+      .summary("show how a server is, and what needs a person")
+      .description("Shows how the server, its engine and its apps are, and what needs a person.")
+      .addOption(outputOption()),
+    [["berth status", "the state of things"]],
+  ).action(async (flags: { output?: OutputFormat }) => {
+    const client = await cli.connect();
+    const [health, info, specs, apps] = await Promise.all([
+      client.health(),
+      client.system.info(),
+      client.specs(),
+      client.apps.listAll(),
+    ]);
+    if (flags.output === "json" || flags.output === "yaml")
+      return printDocument(cli, { url: client.origin, health, info, specs }, flags.output);
+    const { colours } = cli;
+    const { engine, counts, memory, disk } = info;
+    const invalid = specs.files.filter((file) => file.state !== "applied").length;
+    await cli.print(
+      fields([
+        [
+          "Server",
+          `${client.origin}, Berth ${health.version}, up ${formatDurationMs(health.uptime_seconds * 1000)}`,
+        ],
+        ["Health", colourOfStatus(colours, health.status)(health.status)],
+        [
+          "Engine",
+          engine.connected
+            ? `${engine.name ?? "engine"} ${engine.version ?? ""} (API ${engine.api_version ?? "?"})`
+            : colours.red(`not reachable: ${engine.message ?? "no answer"}`),
+        ],
+        ["Host", `${info.hostname}, ${info.os} ${info.arch}, ${info.cpus} CPUs`],
+        ["Memory", `${formatBytes(memory.free_bytes)} free of ${formatBytes(memory.total_bytes)}`],
+        ["Disk", `${formatBytes(disk.free_bytes)} free of ${formatBytes(disk.total_bytes)}`],
+        ["Apps", `${counts.apps}, of which ${counts.apps_ready} ready`],
+        ["Models", String(counts.models)],
+        ["Secrets", String(counts.secrets)],
+        [
+          "Specs",
+          `${specs.folder} ${colourOfStatus(colours, specs.state)(specs.state)}, ${specs.files.length} ${specs.files.length === 1 ? "file" : "files"}${invalid === 0 ? "" : colours.red(`, ${invalid} with problems`)}`,
+        ],
+        ["Instance", info.instance_id],
+      ]),
+    );
+    const troubles = [
+      ...apps.filter(needsPerson).map((app) => `app/${app.name} ${app.status}: ${app.message}`),
+      ...(invalid === 0 ? [] : ["files of the specs folder have problems: `berth specs`"]),
+      ...(specs.pending_prune.length === 0
+        ? []
+        : [`${specs.pending_prune.length} deletions wait: \`berth prune\``]),
+    ];
+    if (troubles.length > 0)
+      await cli.print(
+        `\n${colours.bold("Needs a person:")}\n${troubles.map((line) => `  ${line}`).join("\n")}`,
+      );
+  });
+}
+
+function needsPerson(app: AppItem): boolean {
+  return app.status === "failed" || app.status === "degraded";
+}

@@ -1,0 +1,45 @@
+import type { Command } from "commander";
+import type { Cli } from "../cli.ts";
+import { exitCodes } from "../failure.ts";
+import { referenceOf } from "../kind-names.ts";
+import { collect, withExamples } from "../options.ts";
+import { filesOf } from "./apply.ts";
+
+/** Needs no server: what the files hold is checked by the rules that the server applies. */
+export function addValidate(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("validate")
+      .summary("check spec files, without a server")
+      .description(
+        "Checks spec files by the rules of the server, without one. Prints each problem as file:line:column and ends with 1 where there is any.",
+      )
+      .argument("[file...]", "files and folders, as with -f")
+      .option(
+        "-f, --filename <path>",
+        "file, folder or - for standard input; can be repeated",
+        collect,
+      )
+      .option("-q, --quiet", "print problems only"),
+    [
+      ["berth validate -f specs/", "every file of a folder"],
+      ["berth validate -q -f hello.yaml", "in a script or a commit hook"],
+    ],
+  ).action(async (files: string[], options: { filename?: string[]; quiet?: boolean }) => {
+    const { problemLines, readManifestFiles } = await import("../manifest-files.ts");
+    const read = await readManifestFiles(cli, filesOf(files, options, "validate"));
+    if (options.quiet !== true)
+      for (const { manifest, file, line } of read.manifests)
+        await cli.print(
+          `${file}:${line}: ${referenceOf(manifest.kind, manifest.metadata.name)} ${cli.colours.green("valid")}`,
+        );
+    if (read.problems.length > 0) {
+      cli.note(problemLines(read.problems));
+      const count = read.problems.length;
+      cli.note(cli.errorColours.red(`${count} ${count === 1 ? "problem" : "problems"}`));
+      cli.exitCode = exitCodes.failed;
+    } else if (read.manifests.length === 0) {
+      cli.note(`nothing is declared in ${read.files.length} files`);
+    }
+  });
+}

@@ -1,0 +1,38 @@
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { Store } from "../../store/store.ts";
+import type { LogArchive } from "../logs/archive.ts";
+import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import type { Executor } from "./executor.ts";
+import type { HealthMonitor } from "./health-monitor.ts";
+import type { ImagePresence } from "./image-presence.ts";
+import type { ImagePuller } from "./image-puller.ts";
+
+export interface ReconcilerDeps {
+  readonly store: Store;
+  readonly runtime: ContainerRuntime;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly health: HealthMonitor;
+  readonly puller: ImagePuller;
+  readonly archive: LogArchive;
+  /** Runs a call that may take minutes without keeping a worker from other Apps. */
+  readonly aside: <T>(call: () => Promise<T>) => Promise<T>;
+  /** Told of every look at an App's containers, so that the resync knows what has been seen. */
+  readonly onObserved: (app: string, containers: readonly ObservedContainer[]) => void;
+}
+
+/** What every run shares: the dependencies, and what this process has seen of the engine. */
+export interface ReconcilerContext extends ReconcilerDeps {
+  readonly executor: Executor;
+  readonly images: ImagePresence;
+  /** Apps that have been looked at since Berth, or the engine, came up. */
+  readonly looked: Set<string>;
+}
+
+export interface ReconcileResult {
+  /** True where the App is as its spec wants it, or rests until something changes: its back-off starts anew. */
+  readonly settled: boolean;
+  /** When to look again though nothing happens; null: at the next resync. */
+  readonly requeueAfterMs: number | null;
+}

@@ -1,0 +1,21 @@
+/** The window and the number of corrections after which Berth stops fighting whoever undoes them. */
+export const DRIFT_WINDOW_MS = 10 * 60_000;
+export const DRIFT_CORRECTIONS_MAX = 3;
+
+export type Drifts = readonly { readonly field: string; readonly at: number }[];
+
+export function recentDrifts(drifts: Drifts, nowMs: number): Drifts {
+  return drifts.filter((drift) => drift.at > nowMs - DRIFT_WINDOW_MS);
+}
+
+/** The first of `fields` that has been corrected too often already; undefined where all may be corrected. */
+export function driftLoop(
+  drifts: Drifts,
+  fields: readonly string[],
+  nowMs: number,
+): string | undefined {
+  const recent = recentDrifts(drifts, nowMs);
+  return fields.find(
+    (field) => recent.filter((drift) => drift.field === field).length >= DRIFT_CORRECTIONS_MAX,
+  );
+}

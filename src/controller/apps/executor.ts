@@ -1,0 +1,111 @@
+import { BerthError } from "../../base/errors.ts";
+import type { LogArchive } from "../logs/archive.ts";
+import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import type { Operation } from "./plan.ts";
+
+export interface ExecutorDeps {
+  readonly runtime: ContainerRuntime;
+  readonly archive: LogArchive;
+  /** Runs a call that may take minutes without keeping a worker from other Apps. */
+  readonly aside: <T>(call: () => Promise<T>) => Promise<T>;
+}
+
+/** Runs the operations of a plan, one engine call each, in order. Pulls are not its work. */
+export class Executor {
+  readonly #runtime: ContainerRuntime;
+  readonly #archive: LogArchive;
+  readonly #aside: ExecutorDeps["aside"];
+  /**
+   * Networks that this process has seen to, or is seeing to: Apps that are made at the same time share
+   * one call. A failed creation forgets them.
+   */
+  readonly #ensured = new Map<string, Promise<void>>();
+
+  constructor({ runtime, archive, aside }: ExecutorDeps) {
+    this.#runtime = runtime;
+    this.#archive = archive;
+    this.#aside = aside;
+  }
+
+  /**
+   * `created` maps the names of containers made in this run to their ids. Throws what the runtime throws; operations
+   * before the failed one have happened.
+   */
+  async execute(
+    operation: Operation,
+    app: string,
+    created: Map<string, string>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const runtime = this.#runtime;
+    switch (operation.type) {
+      case "pullImage":
+        return;
+      case "ensureNetwork":
+        await this.#ensure(`network ${operation.network}`, () =>
+          runtime.ensureNetwork(operation.network, operation.labels, signal),
+        );
+        return;
+      case "ensureVolume":
+        // Each time: an engine makes what is missing by itself, but without our labels.
+        await runtime.ensureVolume(operation.volume, operation.labels, signal);
+        return;
+      case "createContainer":
+        try {
+          created.set(operation.spec.name, await runtime.createContainer(operation.spec, signal));
+        } catch (error) {
+          this.#ensured.clear();
+          throw error;
+        }
+        return;
+      case "startContainer": {
+        const id = operation.id ?? created.get(operation.name);
+        if (id === undefined)
+          throw new BerthError("internal", `container ${operation.name} was not made in this run`);
+        try {
+          await runtime.startContainer(id, signal);
+        } catch (error) {
+          this.#ensured.clear();
+          throw error;
+        }
+        return;
+      }
+      case "stopContainer":
+        await this.#aside(() => runtime.stopContainer(operation.id, operation.graceMs, signal));
+        return;
+      case "removeContainer":
+        await this.#archive.keep(app, operation, signal);
+        await runtime.removeContainer(operation.id, signal);
+        return;
+      case "renameContainer":
+        await runtime.renameContainer(operation.id, operation.name, signal);
+        return;
+      case "connectNetwork":
+        await runtime.connectNetwork(operation.id, operation.network, operation.aliases, signal);
+        return;
+    }
+  }
+
+  /** After the engine was away nothing is taken for granted. */
+  forgetEnsured(): void {
+    this.#ensured.clear();
+  }
+
+  async #ensure(key: string, call: () => Promise<void>): Promise<void> {
+    const known = this.#ensured.get(key);
+    if (known) return known;
+    const ensuring = call();
+    this.#ensured.set(key, ensuring);
+    try {
+      await ensuring;
+    } catch (error) {
+      if (this.#ensured.get(key) === ensuring) this.#ensured.delete(key);
+      throw error;
+    }
+  }
+}
+
+/** When a container of this kind last started, in epoch milliseconds; 0 where it never did. */
+export function startedAtMs(container: ObservedContainer): number {
+  return container.startedAt === null ? 0 : Date.parse(container.startedAt);
+}

@@ -1,0 +1,131 @@
+import type { Logger } from "../../base/logger.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { ReconcilerMemory } from "../../resources/status.ts";
+import type { Revision, Store } from "../../store/store.ts";
+import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import { type DesiredApp, revisionHash } from "./desired.ts";
+import { inputsDigest, missingSecret, quarantineDigest } from "./inputs.ts";
+import type { Mask } from "./mask.ts";
+import type { Reason } from "./status.ts";
+
+/** Log lines that go into the message of a failure. */
+const LAST_LINES = 5;
+const LINE_LENGTH_MAX = 200;
+
+/**
+ * What follows when a version cannot be brought up, or a container ends too often: back to the last
+ * version that was Ready, where there is another one and the spec allows it, otherwise a stop until
+ * a person changes something. Never back to the same spec, never twice for one generation; and where
+ * what failed is itself the last good version, an older one would be no way back.
+ */
+export function fail(
+  store: Store,
+  resource: Resource<"App">,
+  desired: DesiredApp,
+  memory: ReconcilerMemory,
+  failure: Reason,
+): ReconcilerMemory {
+  const { name, generation } = resource.metadata;
+  const current = revisionHash(resource.spec);
+  const attempted = store.revisions.list(name).find((revision) => revision.specHash === current);
+  const good = lastGood(store, name, memory);
+  const target = revertTarget(store, resource, desired, memory);
+  if (target) {
+    if (attempted) store.revisions.mark(name, attempted.number, "quarantined", failure.message);
+    store.events.record({
+      kind: "App",
+      name,
+      type: "Warning",
+      reason: "Reverted",
+      message: `generation ${generation} failed (${failure.message}); back to revision ${target.number}`,
+    });
+    return {
+      ...memory,
+      restarts: [],
+      attempt: null,
+      quarantine: {
+        inputs: quarantineDigest(store, desired, failure.reason),
+        generation,
+        revertedTo: target.number,
+        reason: failure.reason,
+        message: failure.message,
+      },
+    };
+  }
+  store.events.record({
+    kind: "App",
+    name,
+    type: "Warning",
+    reason: failure.reason,
+    message: failure.message,
+  });
+  // A version that was good does not turn bad because something around it did.
+  if (attempted && memory.quarantine === null && attempted.number !== good?.number)
+    store.revisions.mark(name, attempted.number, "quarantined", failure.message);
+  return { ...memory, stalled: { inputs: inputsDigest(store, resource), ...failure } };
+}
+
+/** The revision to go back to, were `desired` given up now; undefined where there is none, or none is wanted. */
+export function revertTarget(
+  store: Store,
+  resource: Resource<"App">,
+  desired: DesiredApp,
+  memory: ReconcilerMemory,
+): Revision | undefined {
+  if (!desired.app.rollout.autoRevert || memory.quarantine !== null) return undefined;
+  if (memory.stable?.hash === desired.hash) return undefined;
+  const good = lastGood(store, resource.metadata.name, memory);
+  const isAnother = good !== undefined && good.specHash !== revisionHash(resource.spec);
+  return isAnother && missingSecret(store, good.spec) === undefined ? good : undefined;
+}
+
+/** The revision that was last Ready for long enough. */
+export function lastGood(
+  store: Store,
+  app: string,
+  { good }: ReconcilerMemory,
+): Revision | undefined {
+  const known = good === null ? undefined : store.revisions.get(app, good);
+  return known ?? store.revisions.list(app).find((revision) => revision.state === "stable");
+}
+
+/** The end of a container's log, for a message; "" where there is nothing to read. */
+export async function lastLines(
+  { runtime, logger }: { readonly runtime: ContainerRuntime; readonly logger: Logger },
+  container: ObservedContainer,
+  mask: Mask,
+  signal: AbortSignal,
+): Promise<string> {
+  const lines: string[] = [];
+  try {
+    for await (const line of runtime.logs(
+      container.id,
+      { tail: LAST_LINES, follow: false },
+      signal,
+    )) {
+      const text = mask(line.message);
+      lines.push(text.length > LINE_LENGTH_MAX ? `${text.slice(0, LINE_LENGTH_MAX)}…` : text);
+    }
+  } catch (error) {
+    if (signal.aborted) throw error;
+    logger.debug(
+      { container: container.name, err: error },
+      "the log of a failed container could not be read",
+    );
+  }
+  return lines.length === 0 ? "" : `; last lines: ${lines.join(" | ")}`;
+}
+
+/** "; port 80 was expected, but the app listens on 8080", where that can be told. */
+export async function portMismatch(
+  runtime: ContainerRuntime,
+  container: ObservedContainer,
+  expected: number,
+  signal: AbortSignal,
+): Promise<string> {
+  const ports = await runtime.listeningPorts(container.id, signal).catch(() => undefined);
+  if (signal.aborted || ports === undefined || ports.includes(expected)) return "";
+  if (ports.length === 0)
+    return `; port ${expected} was expected, but nothing listens in the container`;
+  return `; port ${expected} was expected, but the app listens on ${ports.join(", ")}: set spec.port`;
+}

@@ -1,0 +1,175 @@
+import type { ReconcilerMemory } from "../../resources/status.ts";
+import type { ObservedContainer } from "../runtime/port.ts";
+import type { DesiredApp } from "./desired.ts";
+import { recentDrifts } from "./drift-history.ts";
+import { type ContainerHealth, hashOf } from "./plan.ts";
+import { recentRestarts } from "./restart-budget.ts";
+import { isHealthy } from "./status.ts";
+
+/** What the reconciler remembers of an App, and how each thing that happens changes it. All pure. */
+
+/**
+ * A version must have been Ready this long to count as good: some answer a first probe and die of
+ * what comes next. Ready itself does not wait for it.
+ */
+export const SOAK_MS = 10_000;
+
+/**
+ * A retry that a person asked for wipes out everything that went wrong; other inputs (a new spec, a
+ * rotated secret) end a stall.
+ */
+export function obeyInputs(
+  memory: ReconcilerMemory,
+  retriedAt: string | null,
+  inputs: string,
+): ReconcilerMemory {
+  if (retriedAt !== memory.retriedAt && retriedAt !== null) {
+    return {
+      ...memory,
+      retriedAt,
+      quarantine: null,
+      stalled: null,
+      restarts: [],
+      drifts: [],
+      attempt: null,
+    };
+  }
+  // Nobody asks for anything by taking the annotation away, as a file does that never had it.
+  const known = retriedAt === memory.retriedAt ? memory : { ...memory, retriedAt };
+  const isOver = known.stalled !== null && known.stalled.inputs !== inputs;
+  return isOver ? { ...known, stalled: null, restarts: [], attempt: null } : known;
+}
+
+/** A clock that was set back leaves times to come behind, which would hold things up until then. */
+export function obeyClock(memory: ReconcilerMemory, nowMs: number): ReconcilerMemory {
+  const { attempt } = memory;
+  const isPast = ({ at }: { readonly at: number }) => at <= nowMs;
+  const isFine =
+    memory.restarts.every(isPast) &&
+    memory.drifts.every(isPast) &&
+    (attempt === null || Math.max(attempt.progressAt, attempt.readySince ?? 0) <= nowMs);
+  if (isFine) return memory;
+  return {
+    ...memory,
+    restarts: memory.restarts.filter(isPast),
+    drifts: memory.drifts.filter(isPast),
+    attempt: attempt && {
+      ...attempt,
+      progressAt: Math.min(attempt.progressAt, nowMs),
+      readySince: attempt.readySince === null ? null : Math.min(attempt.readySince, nowMs),
+    },
+  };
+}
+
+/** A version that is new here gets a full restart budget and a deadline of its own. */
+export function beginAttempt(
+  memory: ReconcilerMemory,
+  hash: string,
+  nowMs: number,
+  steps: number,
+): ReconcilerMemory {
+  return {
+    ...memory,
+    attempt: { hash, progressAt: nowMs, steps, readySince: null },
+    restarts: [],
+    stable: memory.stable?.hash === hash ? memory.stable : null,
+  };
+}
+
+/** Counts how far a version is: each container made, running and healthy is a step. */
+export function stepsOf(
+  desired: DesiredApp,
+  containers: readonly ObservedContainer[],
+  health: ReadonlyMap<string, ContainerHealth>,
+): number {
+  const own = containers.filter((container) => hashOf(container) === desired.hash);
+  const running = own.filter((container) => container.state === "running");
+  return (
+    own.length + running.length + own.filter((container) => isHealthy(container, health)).length
+  );
+}
+
+/** True while a running container of the version has not answered its first probe. */
+export function isUnprobed(
+  desired: DesiredApp,
+  containers: readonly ObservedContainer[],
+  health: ReadonlyMap<string, ContainerHealth>,
+): boolean {
+  return containers.some(
+    (container) =>
+      container.state === "running" &&
+      hashOf(container) === desired.hash &&
+      (health.get(container.id)?.healthy ?? null) === null,
+  );
+}
+
+/** The deadline counts from the last step, and does not run while something else is waited for. */
+export function noteProgress(
+  memory: ReconcilerMemory,
+  nowMs: number,
+  steps: number,
+  isWaiting: boolean,
+): ReconcilerMemory {
+  const { attempt } = memory;
+  if (!attempt) return memory;
+  // Once a second is enough for a deadline, and spares the store a write for each look.
+  const isDue = isWaiting && nowMs - attempt.progressAt > 1_000;
+  if (steps <= attempt.steps && !isDue) return memory;
+  return {
+    ...memory,
+    attempt: { ...attempt, progressAt: nowMs, steps: Math.max(steps, attempt.steps) },
+  };
+}
+
+export function noteReadySince(
+  memory: ReconcilerMemory,
+  readySince: number | null,
+): ReconcilerMemory {
+  const { attempt } = memory;
+  if (!attempt || attempt.readySince === readySince) return memory;
+  return { ...memory, attempt: { ...attempt, readySince } };
+}
+
+export function noteRestart(
+  memory: ReconcilerMemory,
+  desired: DesiredApp,
+  of: string,
+  nowMs: number,
+): ReconcilerMemory {
+  return {
+    ...memory,
+    restarts: [...recentRestarts(memory.restarts, desired.app.restart, nowMs), { of, at: nowMs }],
+  };
+}
+
+export function noteCorrections(
+  memory: ReconcilerMemory,
+  fields: readonly string[],
+  nowMs: number,
+): ReconcilerMemory {
+  return {
+    ...memory,
+    drifts: [
+      ...recentDrifts(memory.drifts, nowMs),
+      ...fields.map((field) => ({ field, at: nowMs })),
+    ],
+  };
+}
+
+/** When a version that gets no further is given up; null where none is being brought up. */
+export function deadlineMs(memory: ReconcilerMemory, desired: DesiredApp): number | null {
+  const { attempt, stable } = memory;
+  const isWanted = desired.app.running && !desired.app.suspend;
+  if (!attempt || !isWanted || stable?.hash === desired.hash) return null;
+  return (
+    attempt.progressAt +
+    desired.app.rollout.progressDeadlineMs +
+    desired.app.healthCheck.startPeriodMs
+  );
+}
+
+export function isStable(memory: ReconcilerMemory, desired: DesiredApp): boolean {
+  return (
+    memory.stable?.hash === desired.hash && memory.stable.replicas === desired.containers.length
+  );
+}

@@ -1,0 +1,50 @@
+import type { Store } from "../../store/store.ts";
+import type { RegistryAuth } from "../runtime/port.ts";
+
+/** What an image reference without a host means, and the names under which people write it down. */
+const DEFAULT_REGISTRY_NAMES = ["docker.io", "index.docker.io", "registry-1.docker.io"];
+
+/**
+ * Credentials for pulling `image`: those of the App's pullSecret, otherwise those of the first
+ * Secret of type registry whose server is the image's. Undefined where there are none.
+ */
+export function registryAuth(
+  store: Store,
+  image: string,
+  pullSecret: string | undefined,
+): RegistryAuth | undefined {
+  if (pullSecret !== undefined) return authOf(store, pullSecret);
+  const server = registryOf(image);
+  for (const secret of store.list("Secret")) {
+    if (secret.spec.type !== "registry") continue;
+    const auth = authOf(store, secret.metadata.name);
+    if (auth && sameServer(auth.server, server)) return auth;
+  }
+  return undefined;
+}
+
+/** The registry's host of a reference, by Docker's rule: the first part counts when it looks like a host. */
+export function registryOf(image: string): string {
+  const first = image.split("/")[0] ?? "";
+  const isHost =
+    image.includes("/") && (first.includes(".") || first.includes(":") || first === "localhost");
+  return isHost ? first : "docker.io";
+}
+
+function authOf(store: Store, name: string): RegistryAuth | undefined {
+  const values = store.secrets.reveal(name);
+  const server = values?.["server"];
+  const username = values?.["username"];
+  const password = values?.["password"];
+  if (server === undefined || username === undefined || password === undefined) return undefined;
+  return { server, username, password };
+}
+
+function sameServer(a: string, b: string): boolean {
+  return hostOf(a) === hostOf(b);
+}
+
+function hostOf(server: string): string {
+  const host = server.replace(/^https?:\/\//, "").split("/")[0] ?? server;
+  return DEFAULT_REGISTRY_NAMES.includes(host) ? "docker.io" : host;
+}

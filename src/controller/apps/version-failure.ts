@@ -1,0 +1,95 @@
+import { BerthError } from "../../base/errors.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { ReconcilerMemory } from "../../resources/status.ts";
+import type { ObservedContainer } from "../runtime/port.ts";
+import type { ReconcilerContext } from "./context.ts";
+import type { DesiredApp } from "./desired.ts";
+import { lastLines, portMismatch, revertTarget } from "./failure.ts";
+import type { Mask } from "./mask.ts";
+import { deadlineMs } from "./memory.ts";
+import { type ContainerHealth, hashOf, type Operation, type Plan } from "./plan.ts";
+import { describeEnd, isHealthy, type Reason } from "./status.ts";
+
+export interface VersionView {
+  readonly desired: DesiredApp;
+  readonly plan: Plan;
+  readonly containers: readonly ObservedContainer[];
+  readonly health: ReadonlyMap<string, ContainerHealth>;
+  readonly memory: ReconcilerMemory;
+  readonly mask: Mask;
+}
+
+/** Why the version has to be given up, with what its container said last; undefined where it has not. */
+export async function versionFailure(
+  context: ReconcilerContext,
+  view: VersionView,
+  signal: AbortSignal,
+): Promise<Reason | undefined> {
+  return (await crashed(context, view, signal)) ?? (await overdue(context, view, signal));
+}
+
+/**
+ * Why a version is given up whose containers the engine refuses to make: its deadline is over and
+ * there is another one to go back to. Undefined where trying again is better, such as with a full disk.
+ */
+export function cannotBeMade(
+  { store, clock }: ReconcilerContext,
+  resource: Resource<"App">,
+  { desired, memory }: Pick<VersionView, "desired" | "memory">,
+  operation: Operation,
+  error: unknown,
+): Reason | undefined {
+  if (operation.type !== "createContainer") return undefined;
+  if (!(error instanceof BerthError) || error.code !== "engine_error") return undefined;
+  const deadline = deadlineMs(memory, desired);
+  if (deadline === null || clock.now() < deadline) return undefined;
+  if (!revertTarget(store, resource, desired, memory)) return undefined;
+  return { reason: "ContainerRefused", message: error.message };
+}
+
+async function crashed(
+  context: ReconcilerContext,
+  view: VersionView,
+  signal: AbortSignal,
+): Promise<Reason | undefined> {
+  const container = view.plan.exhausted[0];
+  if (!container) return undefined;
+  const { desired, health } = view;
+  const isUp = container.state === "running";
+  const what = isUp
+    ? `the container is unhealthy: ${health.get(container.id)?.message ?? ""}`
+    : describeEnd(container);
+  const lines = await lastLines(context, container, view.mask, signal);
+  return {
+    reason: isUp ? "Unhealthy" : "CrashLoop",
+    message: `${what}, after ${desired.app.restart.attempts} restarts${lines}; fix the spec or run berth retry ${desired.name}`,
+  };
+}
+
+async function overdue(
+  context: ReconcilerContext,
+  view: VersionView,
+  signal: AbortSignal,
+): Promise<Reason | undefined> {
+  const { desired, containers, health, memory } = view;
+  const { runtime, clock } = context;
+  const deadline = deadlineMs(memory, desired);
+  if (deadline === null || clock.now() < deadline) return undefined;
+  const container = containers.find(
+    (candidate) => hashOf(candidate) === desired.hash && !isHealthy(candidate, health),
+  );
+  if (!container) return undefined;
+  const isUp = container.state === "running";
+  const { probe } = desired.app.healthCheck;
+  const mismatch =
+    "port" in probe && isUp ? await portMismatch(runtime, container, probe.port, signal) : "";
+  const what = isUp
+    ? `not healthy: ${health.get(container.id)?.message ?? "not probed"}`
+    : describeEnd(container);
+  const lines = await lastLines(context, container, view.mask, signal);
+  const seconds = Math.round(desired.app.rollout.progressDeadlineMs / 1000);
+  return {
+    reason: "ProgressDeadlineExceeded",
+    message: `no progress for ${seconds} s; ${what}${mismatch}${lines}`,
+  };
+}

@@ -1,0 +1,233 @@
+import { canonicalJson } from "../base/canonical.ts";
+import { NotFoundError } from "../base/errors.ts";
+import type { AppSpec } from "../resources/app.ts";
+import { effectiveApp } from "../resources/app-defaults.ts";
+import type { Kind } from "../resources/kinds.ts";
+import { API_VERSION } from "../resources/kinds.ts";
+import { RETRIED_AT, type Resource } from "../resources/resource.ts";
+import { emptyMemory, type ReconcilerMemory } from "../resources/status.ts";
+import type { FieldChange, Store } from "../store/store.ts";
+import { inputsDigest } from "./apps/inputs.ts";
+import { obeyInputs } from "./apps/memory.ts";
+import type { Operation, Plan } from "./apps/plan.ts";
+import { planApp } from "./apps/plan.ts";
+import { lookupWith } from "./apps/planned.ts";
+import { resolveApp } from "./apps/resolve.ts";
+import { chooseStrategy } from "./apps/strategy.ts";
+import { appLogs } from "./logs/app-logs.ts";
+import type { LogArchive } from "./logs/archive.ts";
+import type { Manager } from "./manager.ts";
+import type {
+  AppLogLine,
+  AppLogOptions,
+  ControlPlane,
+  EngineState,
+  PlannedResource,
+  PlanReport,
+  SpecsReport,
+} from "./port.ts";
+import type { ContainerRuntime } from "./runtime/port.ts";
+
+/** The watched folder's part of the answers; absent where no folder is watched. */
+export interface SpecsSource {
+  report(): SpecsReport;
+  confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
+}
+
+/** Answers the API's questions from the same parts that the reconcilers use. */
+export class Controllers implements ControlPlane {
+  readonly #store: Store;
+  readonly #runtime: ContainerRuntime;
+  readonly #archive: LogArchive;
+  readonly #manager: Manager;
+  readonly #specs: SpecsSource;
+  readonly #now: () => number;
+
+  constructor(options: {
+    store: Store;
+    runtime: ContainerRuntime;
+    archive: LogArchive;
+    manager: Manager;
+    specs: SpecsSource;
+    now: () => number;
+  }) {
+    this.#store = options.store;
+    this.#runtime = options.runtime;
+    this.#archive = options.archive;
+    this.#manager = options.manager;
+    this.#specs = options.specs;
+    this.#now = options.now;
+  }
+
+  engine(): EngineState {
+    return this.#manager.engine.state;
+  }
+
+  async planApp(
+    name: string,
+    spec: AppSpec | undefined,
+    signal: AbortSignal,
+    annotations: Readonly<Record<string, string>> = {},
+    alongside: readonly PlannedResource[] = [],
+  ): Promise<PlanReport> {
+    const stored = this.#store.get("App", name);
+    if (!stored && spec === undefined)
+      throw new NotFoundError(`there is no app "${name}"`, "berth get apps lists them");
+    const asked = spec ?? stored?.spec ?? {};
+    const resource = this.#asIf(name, stored, asked, annotations);
+    const memory = obeyInputs(
+      { ...emptyMemory, ...stored?.status?.memory },
+      resource.metadata.annotations[RETRIED_AT] ?? null,
+      inputsDigest(this.#store, resource),
+    );
+    const { ports } = this.#store;
+    const resolved = resolveApp(
+      lookupWith(this.#store, alongside),
+      resource,
+      memory,
+      (app, replica, port) => ports.current(app, replica, port) ?? 0,
+    );
+    const strategy = chooseStrategy(effectiveApp(asked));
+    const report = {
+      app: name,
+      generation: resource.metadata.generation,
+      changes: changesBetween(stored?.spec ?? {}, asked),
+    };
+    if (!resolved.desired) {
+      return {
+        ...report,
+        strategy: strategy.type,
+        strategyReason: strategy.message,
+        operations: [],
+        blockedBy: resolved.refused?.message ?? null,
+      };
+    }
+    const { desired } = resolved;
+    const containers = await this.#runtime.listContainers(
+      { instance: this.#store.instanceId, app: name },
+      signal,
+    );
+    const image = (await this.#runtime.inspectImage(desired.image, signal)) ? "present" : "absent";
+    const observed = {
+      nowMs: this.#now(),
+      containers,
+      health: new Map(),
+      restarts: memory.restarts,
+      isFresh: memory.attempt?.hash !== desired.hash,
+      drifts: memory.drifts,
+      stableReplicas: memory.stable?.hash === desired.hash ? memory.stable.replicas : 0,
+      blockedBy: resolved.blocked?.message ?? null,
+    };
+    const plan = planApp(desired, { ...observed, image });
+    // What comes after a pull is shown too: the pull is the first step, not the only one.
+    const rest =
+      image === "absent" && plan.operations.some(isPull)
+        ? planApp(desired, { ...observed, image: "present" })
+        : undefined;
+    return {
+      ...report,
+      strategy: plan.strategy.type,
+      strategyReason: plan.strategy.message,
+      operations: [
+        ...plan.operations.filter((operation) => !rest || isPull(operation)),
+        ...(rest?.operations ?? []),
+      ].map(describe),
+      blockedBy: stalledMessage(memory, plan) ?? resolved.blocked?.message ?? null,
+    };
+  }
+
+  appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
+    return appLogs(
+      { store: this.#store, runtime: this.#runtime, archive: this.#archive },
+      name,
+      options,
+      signal,
+    );
+  }
+
+  wake(kind: Kind, name: string): void {
+    this.#manager.wake(kind, name);
+  }
+
+  specs(): SpecsReport {
+    return this.#specs.report();
+  }
+
+  confirmPrune(): readonly { kind: Kind; name: string; file: string }[] {
+    return this.#specs.confirmPrune();
+  }
+
+  /** The resource as it would be with `spec`, which need not exist yet. */
+  #asIf(
+    name: string,
+    stored: Resource<"App"> | undefined,
+    spec: AppSpec,
+    added: Readonly<Record<string, string>>,
+  ): Resource<"App"> {
+    if (stored) {
+      const annotations = { ...stored.metadata.annotations, ...added };
+      const changed =
+        canonicalJson([stored.spec, stored.metadata.annotations]) !==
+        canonicalJson([spec, annotations]);
+      const generation = stored.metadata.generation + (changed ? 1 : 0);
+      return { ...stored, spec, metadata: { ...stored.metadata, annotations, generation } };
+    }
+    return {
+      apiVersion: API_VERSION,
+      kind: "App",
+      metadata: {
+        name,
+        uid: "",
+        labels: {},
+        annotations: added,
+        generation: 1,
+        resourceVersion: 0,
+        creationTimestamp: "",
+        deletionTimestamp: null,
+        finalizers: [],
+        owners: {},
+        managers: {},
+      },
+      spec,
+      status: null,
+    };
+  }
+}
+
+const isPull = (operation: Operation) => operation.type === "pullImage";
+
+function stalledMessage(memory: ReconcilerMemory, plan: Plan): string | undefined {
+  if (memory.stalled) return memory.stalled.message;
+  return plan.driftLoop === null ? undefined : `"${plan.driftLoop}" is in a drift loop`;
+}
+
+function describe(operation: Operation): PlanReport["operations"][number] {
+  const target =
+    "spec" in operation
+      ? operation.spec.name
+      : "name" in operation
+        ? operation.name
+        : "image" in operation
+          ? operation.image
+          : "network" in operation
+            ? operation.network
+            : operation.volume;
+  return { operation: operation.type, target, cause: operation.cause };
+}
+
+const valueOf = (spec: AppSpec, key: string): unknown =>
+  Object.entries(spec).find(([name]) => name === key)?.[1];
+
+/** Top-level fields of a spec that differ. Secret values never stand in an App's spec. */
+function changesBetween(before: AppSpec, after: AppSpec): FieldChange[] {
+  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
+  return keys
+    .map((key) => ({
+      path: `/spec/${key}`,
+      before: valueOf(before, key),
+      after: valueOf(after, key),
+    }))
+    .filter(
+      (change) => canonicalJson(change.before ?? null) !== canonicalJson(change.after ?? null),
+    );
+}

@@ -1,0 +1,12 @@
+/** Labels that mark everything Berth makes on an engine. Nothing without INSTANCE is ever touched. */
+export const INSTANCE = "dev.berth.instance";
+export const APP = "dev.berth.app";
+export const GENERATION = "dev.berth.generation";
+/** Hash of all that makes a container: two containers with the same one are the same version. */
+export const SPEC_HASH = "dev.berth.spec-hash";
+export const REPLICA = "dev.berth.replica";
+/** The role at creation. Engines cannot change labels later: the role of now follows from SPEC_HASH. */
+export const ROLE = "dev.berth.role";
+export const VOLUME = "dev.berth.volume";
+/** The loopback port of this replica; a container with another one is replaced. */
+export const LOOPBACK_PORT = "dev.berth.loopback-port";

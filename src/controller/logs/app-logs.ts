@@ -1,0 +1,48 @@
+import { NotFoundError } from "../../base/errors.ts";
+import type { Store } from "../../store/store.ts";
+import type { AppLogLine, AppLogOptions } from "../port.ts";
+import type { ContainerRuntime } from "../runtime/port.ts";
+import type { LogArchive } from "./archive.ts";
+import { followApp } from "./follow.ts";
+import { unlessGone } from "./unless-gone.ts";
+
+export interface AppLogDeps {
+  readonly store: Store;
+  readonly runtime: ContainerRuntime;
+  readonly archive: LogArchive;
+}
+
+/**
+ * The last `tail` lines over the kept log and all containers of an App, oldest first; with follow,
+ * then new lines as they come, also of containers that are made later, until the App is gone or the
+ * signal aborts. Throws NotFoundError for an App that is not there.
+ */
+export async function* appLogs(
+  deps: AppLogDeps,
+  name: string,
+  options: AppLogOptions,
+  signal: AbortSignal,
+): AsyncIterable<AppLogLine> {
+  const { store, runtime, archive } = deps;
+  if (!store.get("App", name))
+    throw new NotFoundError(`there is no app "${name}"`, "berth get apps lists them");
+  const since = options.sinceMs === undefined ? {} : { sinceMs: options.sinceMs };
+  const containers = await runtime.listContainers(
+    { instance: store.instanceId, app: name },
+    signal,
+  );
+  const past: AppLogLine[] = (await archive.read(name)).filter(
+    (line) => options.sinceMs === undefined || Date.parse(line.time) >= options.sinceMs,
+  );
+  const lastTimes = new Map<string, string>();
+  for (const container of containers) {
+    const tail = { tail: options.tail, follow: false, ...since };
+    for await (const line of unlessGone(runtime.logs(container.id, tail, signal))) {
+      past.push({ ...line, container: container.name });
+      lastTimes.set(container.id, line.time);
+    }
+  }
+  past.sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
+  yield* past.slice(-options.tail);
+  if (options.follow) yield* followApp(deps, name, { containers, lastTimes, ...since }, signal);
+}

@@ -1,0 +1,70 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+
+/** The names that controller-runtime and client-go use, so that dashboards for these fit. */
+export interface ControllerMetrics {
+  readonly reconcileTotal: Counter<"controller" | "result">;
+  readonly reconcileSeconds: Histogram<"controller">;
+  readonly activeWorkers: Gauge<"controller">;
+  readonly queueDepth: Gauge<"name">;
+  readonly queueSeconds: Histogram<"name">;
+  readonly queueAdds: Counter<"name">;
+  readonly queueRetries: Counter<"name">;
+  readonly engineCalls: Counter<"call">;
+}
+
+export function controllerMetrics(registry: Registry): ControllerMetrics {
+  const registers = [registry];
+  const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+  return {
+    reconcileTotal: new Counter({
+      name: "controller_runtime_reconcile_total",
+      help: "Reconciles by result",
+      labelNames: ["controller", "result"],
+      registers,
+    }),
+    reconcileSeconds: new Histogram({
+      name: "controller_runtime_reconcile_time_seconds",
+      help: "Seconds of one reconcile",
+      labelNames: ["controller"],
+      buckets,
+      registers,
+    }),
+    activeWorkers: new Gauge({
+      name: "controller_runtime_active_workers",
+      help: "Workers that are reconciling",
+      labelNames: ["controller"],
+      registers,
+    }),
+    queueDepth: new Gauge({
+      name: "workqueue_depth",
+      help: "Keys that wait",
+      labelNames: ["name"],
+      registers,
+    }),
+    queueSeconds: new Histogram({
+      name: "workqueue_queue_duration_seconds",
+      help: "Seconds a key waited",
+      labelNames: ["name"],
+      buckets,
+      registers,
+    }),
+    queueAdds: new Counter({
+      name: "workqueue_adds_total",
+      help: "Keys that were put into the queue",
+      labelNames: ["name"],
+      registers,
+    }),
+    queueRetries: new Counter({
+      name: "workqueue_retries_total",
+      help: "Keys that wait for another try after a failure",
+      labelNames: ["name"],
+      registers,
+    }),
+    engineCalls: new Counter({
+      name: "berth_engine_calls_total",
+      help: "Calls to the container engine",
+      labelNames: ["call"],
+      registers,
+    }),
+  };
+}

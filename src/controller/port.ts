@@ -1,0 +1,111 @@
+import type { AppSpec } from "../resources/app.ts";
+import type { Kind } from "../resources/kinds.ts";
+import type { Resource } from "../resources/resource.ts";
+import type { FieldChange } from "../store/store.ts";
+import type { EngineInfo } from "./runtime/port.ts";
+
+/**
+ * What the API may ask of the controllers. Writes of desired state do not come through here: they
+ * go to the store, whose watch wakes the reconcilers.
+ */
+export interface ControlPlane {
+  /** What is known of the engine now, without asking it. */
+  engine(): EngineState;
+  /**
+   * What a reconcile of this App would do, with `spec` in place of the stored one where given (a dry
+   * run), or for an App that does not exist yet; with `annotations` on top of the stored ones.
+   * `alongside` is taken to be there: what the same dry run would write. Throws NotFoundError, `engine_unreachable`.
+   */
+  planApp(
+    name: string,
+    spec: AppSpec | undefined,
+    signal: AbortSignal,
+    annotations?: Readonly<Record<string, string>>,
+    alongside?: readonly PlannedResource[],
+  ): Promise<PlanReport>;
+  /** Lines of an App over all its containers, kept ones included, oldest first. Throws NotFoundError. */
+  appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine>;
+  /** Looks at a resource now, ahead of everything else, whatever its back-off says. */
+  wake(kind: Kind, name: string): void;
+  /** The watched folder. */
+  specs(): SpecsReport;
+  /** Lets the deletions that wait for a person go ahead. Returns what will be pruned. */
+  confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
+}
+
+/** What a dry run would write; for a Secret with its values, which a resource never holds. */
+export interface PlannedResource {
+  readonly resource: Resource;
+  readonly values?: Readonly<Record<string, string>>;
+}
+
+export type EngineState =
+  | { readonly connected: true; readonly info: EngineInfo }
+  | { readonly connected: false; readonly message: string };
+
+export interface PlanReport {
+  readonly app: string;
+  readonly generation: number;
+  readonly strategy: "recreate" | "rolling";
+  readonly strategyReason: string;
+  /** In the order in which they would run. Empty: nothing to do. */
+  readonly operations: readonly {
+    readonly operation: string;
+    readonly target: string;
+    readonly cause: string;
+  }[];
+  /** Differences between the stored spec and the one asked about. */
+  readonly changes: readonly FieldChange[];
+  /** What holds the plan up, such as a dependency that is not Ready; null where nothing does. */
+  readonly blockedBy: string | null;
+}
+
+export interface AppLogOptions {
+  readonly tail: number;
+  readonly follow: boolean;
+  readonly sinceMs?: number;
+}
+
+export interface AppLogLine {
+  readonly time: string;
+  readonly stream: "stdout" | "stderr";
+  readonly message: string;
+  readonly container: string;
+}
+
+export interface SpecFileReport {
+  /** Below the watched folder. */
+  readonly file: string;
+  readonly state: "applied" | "invalid" | "conflict";
+  /** sha256 of the file's text. */
+  readonly contentHash: string;
+  readonly resources: readonly {
+    readonly kind: Kind;
+    readonly name: string;
+    /**
+     * Fields that stay with whoever took them with force, as JSON Pointers. "" is the whole resource:
+     * somebody deleted it with force, and it stays away until the file's text changes.
+     */
+    readonly yielded: readonly string[];
+  }[];
+  readonly errors: readonly {
+    readonly line: number;
+    readonly column: number;
+    readonly message: string;
+  }[];
+  readonly time: string;
+}
+
+export interface SpecsReport {
+  readonly folder: string;
+  /** watching, or why pruning and applying are held: missing, unreadable, empty. */
+  readonly state: "watching" | "missing" | "unreadable" | "empty" | "off";
+  readonly message: string | null;
+  readonly files: readonly SpecFileReport[];
+  /** Prunes that wait for `berth prune --confirm`. */
+  readonly pendingPrune: readonly {
+    readonly kind: Kind;
+    readonly name: string;
+    readonly file: string;
+  }[];
+}

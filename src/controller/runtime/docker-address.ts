@@ -1,0 +1,69 @@
+import { BerthError } from "../../base/errors.ts";
+
+/** Where the engine answers, taken apart. `local`: it shares this machine's processes and networks, as far as the address tells. */
+export type DockerAddress =
+  | { readonly transport: "unix"; readonly socketPath: string; readonly local: true }
+  | {
+      readonly transport: "http" | "https";
+      readonly host: string;
+      readonly port: number;
+      readonly local: false;
+    };
+
+/** PEM texts. */
+export interface DockerTls {
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+const DEFAULT_SOCKET = "/var/run/docker.sock";
+const PLAIN_PORT = 2375;
+const TLS_PORT = 2376;
+
+/**
+ * Reads the forms that DOCKER_HOST takes: `unix:///path`, `/path`, `tcp://host:port`, `http://` and
+ * `https://`. As the docker command does, tcp on port 2376 means TLS. Throws `invalid_request`.
+ */
+export function parseDockerHost(text: string | undefined): DockerAddress {
+  const value = (text ?? "").trim();
+  if (value === "") return { transport: "unix", socketPath: DEFAULT_SOCKET, local: true };
+  if (value.startsWith("/")) return { transport: "unix", socketPath: value, local: true };
+  if (value.startsWith("unix://"))
+    return {
+      transport: "unix",
+      socketPath: value.slice("unix://".length) || DEFAULT_SOCKET,
+      local: true,
+    };
+
+  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(value)?.[1]?.toLowerCase() ?? "tcp";
+  if (scheme === "ssh")
+    throw invalid("an engine cannot be reached by ssh:// directly", {
+      hint: "forward its socket, then use that: ssh -NL /run/berth-docker.sock:/var/run/docker.sock USER@HOST and --docker-host unix:///run/berth-docker.sock",
+    });
+  if (scheme !== "tcp" && scheme !== "http" && scheme !== "https")
+    throw invalid(`the engine's address starts with ${scheme}://, which is not known`);
+  let url: URL;
+  try {
+    url = new URL(value.includes("://") ? value.replace(/^tcp:/i, "http:") : `http://${value}`);
+  } catch (cause) {
+    throw invalid("the engine's address cannot be read", { cause });
+  }
+  if (url.username || url.password || (url.pathname !== "/" && url.pathname !== "") || url.search)
+    throw invalid("the engine's address must be a host and a port only");
+  const secure = scheme === "https" || (scheme === "tcp" && url.port === String(TLS_PORT));
+  const port = url.port === "" ? (secure ? TLS_PORT : PLAIN_PORT) : Number(url.port);
+  return {
+    transport: secure ? "https" : "http",
+    host: url.hostname.replace(/^\[|\]$/g, ""),
+    port,
+    local: false,
+  };
+}
+
+function invalid(message: string, options: { hint?: string; cause?: unknown } = {}): BerthError {
+  return new BerthError("invalid_request", message, {
+    hint: "use unix:///var/run/docker.sock, tcp://HOST:2375 or https://HOST:2376",
+    ...options,
+  });
+}

@@ -1,0 +1,323 @@
+import assert from "node:assert/strict";
+import { Agent as HttpAgent, IncomingMessage } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { inspect } from "node:util";
+import Docker from "dockerode";
+import type { Clock } from "../../base/clock.ts";
+import { BerthError } from "../../base/errors.ts";
+import { type DockerAddress, type DockerTls, parseDockerHost } from "./docker-address.ts";
+import { type Asked, engineError, timedOut } from "./docker-errors.ts";
+import { at, textAt } from "./docker-json.ts";
+
+/** 1.41 is Docker 20.10, the first with everything used here (host-gateway among it). */
+const API_MIN = [1, 41] as const;
+/** The newest that this code was written for; newer engines still speak it. */
+const API_MAX = [1, 47] as const;
+/** Answering /version takes an engine milliseconds; one that starts up answers late. */
+const NEGOTIATE_LIMIT_MS = 10_000;
+/** Calls at once; reconcilers do fewer, an inspection of many containers is cut to this. */
+const SOCKETS_MAX = 64;
+
+export interface EngineVersion {
+  readonly api: string;
+  readonly engine: string;
+  readonly name: "docker" | "podman";
+  readonly os: string;
+  readonly arch: string;
+}
+
+export interface EngineRequest {
+  readonly method: "GET" | "POST";
+  /** Starts with a slash; parts that come from outside are encoded by the caller. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: Readonly<Record<string, unknown>>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The part of docker-modem that dockerode's types leave open. */
+interface Modem {
+  version?: string;
+  dial(options: Record<string, unknown>, callback: (error: unknown, data: unknown) => void): void;
+}
+
+function modemOf(docker: Docker): Modem {
+  const modem: unknown = docker.modem;
+  assert(isModem(modem), "dockerode's modem has no dial");
+  return modem;
+}
+
+function isModem(value: unknown): value is Modem {
+  return value !== null && typeof value === "object" && "dial" in value;
+}
+
+/**
+ * The way to one Docker engine: agrees on an API version before the first call and after each loss
+ * of the engine, bounds every call in time, and turns errors into BerthErrors.
+ */
+export class DockerConnection {
+  readonly address: DockerAddress;
+  readonly clock: Clock;
+  readonly #docker: Docker;
+  readonly #streams: Docker;
+  /** Without a version in its paths, to ask for the version. */
+  readonly #bare: Docker;
+  readonly #agents: readonly HttpAgent[];
+  #version: Promise<EngineVersion> | undefined;
+
+  constructor(options: { host: string | undefined; clock: Clock; tls?: DockerTls | undefined }) {
+    this.address = parseDockerHost(options.host);
+    this.clock = options.clock;
+    const Agent = this.address.transport === "https" ? HttpsAgent : HttpAgent;
+    const calls = new Agent({ keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "fifo" });
+    // Streams stay open for hours: they must not use up the sockets of calls.
+    const streams = new Agent({ keepAlive: false });
+    for (const agent of [calls, streams]) keepFromInspection(agent);
+    this.#agents = [calls, streams];
+    this.#docker = client(this.address, calls, options.tls);
+    this.#streams = client(this.address, streams, options.tls);
+    this.#bare = client(this.address, calls, options.tls);
+  }
+
+  /** The engine's version, asked for once. Throws `engine_unreachable`, `engine_error` (too old, too new). */
+  async version(signal: AbortSignal): Promise<EngineVersion> {
+    return this.#bounded("ask the engine for its version", NEGOTIATE_LIMIT_MS, signal, () =>
+      this.#negotiated(),
+    );
+  }
+
+  /** One call. Throws the signal's reason when that aborts, else BerthErrors. */
+  async call<T>(
+    asked: Asked,
+    limitMs: number,
+    signal: AbortSignal,
+    run: (docker: Docker, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.#bounded(asked, limitMs, signal, async (bound) => {
+      await this.#negotiated();
+      bound.throwIfAborted();
+      return run(this.#docker, bound);
+    });
+  }
+
+  /**
+   * For use inside `call`: a request that dockerode has no method for, cannot abort, or whose answer
+   * it throws away. Rejects as dockerode does.
+   */
+  async request(request: EngineRequest, bound: AbortSignal): Promise<unknown> {
+    return dial(this.#docker, request, bound);
+  }
+
+  /**
+   * Opens a stream; `limitMs` bounds the time to its head. It is destroyed when `signal` aborts, and
+   * the caller destroys it when done early.
+   */
+  async stream(
+    asked: Asked,
+    limitMs: number,
+    signal: AbortSignal,
+    request: EngineRequest,
+  ): Promise<IncomingMessage> {
+    const response = await this.#bounded(asked, limitMs, signal, async (bound) => {
+      await this.#negotiated();
+      bound.throwIfAborted();
+      return dialStream(this.#streams, request, bound);
+    });
+    const onAbort = () => response.destroy();
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    response.once("close", () => signal.removeEventListener("abort", onAbort));
+    // Readers see the error through their iteration; a stream that nobody reads any more must not crash the process.
+    response.on("error", () => {});
+    return response;
+  }
+
+  close(): void {
+    for (const agent of this.#agents) agent.destroy();
+  }
+
+  async #negotiated(): Promise<EngineVersion> {
+    this.#version ??= this.#negotiate();
+    return this.#version;
+  }
+
+  async #negotiate(): Promise<EngineVersion> {
+    try {
+      const version = await this.#bounded(
+        "ask the engine for its version",
+        NEGOTIATE_LIMIT_MS,
+        new AbortController().signal,
+        async (bound) => readVersion(await dial(this.#bare, versionRequest, bound)),
+      );
+      for (const docker of [this.#docker, this.#streams])
+        modemOf(docker).version = `v${version.api}`;
+      return version;
+    } catch (error) {
+      this.#version = undefined;
+      throw error;
+    }
+  }
+
+  async #bounded<T>(
+    asked: Asked,
+    limitMs: number,
+    signal: AbortSignal,
+    run: (bound: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    signal.throwIfAborted();
+    // Not AbortSignal.any: on Node 20 each use stays with the long-lived signal until that goes.
+    const bound = new AbortController();
+    keepFromInspection(bound.signal);
+    let late = false;
+    let onAbort = nothing;
+    let cancelTimer = nothing;
+    const aborted = new Promise<never>((_, reject) => {
+      onAbort = () => {
+        bound.abort();
+        reject(signal.reason);
+      };
+      signal.addEventListener("abort", onAbort, { once: true });
+      cancelTimer = this.clock.setTimer(limitMs, () => {
+        late = true;
+        bound.abort();
+        reject(timedOut(asked, limitMs));
+      });
+    });
+    try {
+      return await Promise.race([run(bound.signal), aborted]);
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      const failure = late ? timedOut(asked, limitMs) : engineError(error, asked);
+      // The engine that comes back may be another version.
+      if (failure.code === "engine_unreachable") this.#version = undefined;
+      throw failure;
+    } finally {
+      cancelTimer();
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+}
+
+const nothing = () => {};
+
+/**
+ * docker-modem prints the options of each request to their full depth, hidden fields included, for a
+ * debug line that is hardly ever written. With agents and signals among them that took 140 ms of
+ * CPU for each App that was made; with these left out it takes none that can be measured.
+ */
+function keepFromInspection(value: object): void {
+  const name = value.constructor.name;
+  Object.defineProperty(value, inspect.custom, { value: () => name });
+}
+
+const versionRequest: EngineRequest = { method: "GET", path: "/version" };
+
+function client(address: DockerAddress, agent: HttpAgent, tls: DockerTls | undefined): Docker {
+  // Everything is given, undefined where it does not apply: docker-modem fills what is missing from the environment.
+  const where =
+    address.transport === "unix"
+      ? {
+          socketPath: address.socketPath,
+          host: undefined,
+          port: undefined,
+          protocol: "http" as const,
+        }
+      : {
+          socketPath: undefined,
+          host: address.host,
+          port: address.port,
+          protocol: address.transport,
+        };
+  const options = {
+    ...where,
+    agent,
+    pathPrefix: "/",
+    ca: tls?.ca,
+    cert: tls?.cert,
+    key: tls?.key,
+    timeout: undefined,
+    username: undefined,
+    headers: {},
+  };
+  return new Docker(options);
+}
+
+async function dialStream(
+  docker: Docker,
+  request: EngineRequest,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const response = await dial(docker, request, signal, true);
+  assert(response instanceof IncomingMessage, "a stream was asked for");
+  return response;
+}
+
+function dial(
+  docker: Docker,
+  request: EngineRequest,
+  signal: AbortSignal,
+  isStream = false,
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    modemOf(docker).dial(
+      {
+        // docker-modem adds the query to a path that has a question mark.
+        path: request.query ? `${request.path}?` : request.path,
+        method: request.method,
+        options: { _query: request.query ?? {}, _body: request.body ?? {} },
+        headers: { ...request.headers },
+        abortSignal: signal,
+        isStream,
+        statusCodes: { 200: true, 201: true, 204: true },
+      },
+      (error, data) => (error ? reject(error) : resolve(data)),
+    );
+  });
+}
+
+function readVersion(answer: unknown): EngineVersion {
+  const server = parseApi(textAt(answer, "ApiVersion"));
+  if (!server) throw notAnEngine();
+  const engine = textAt(answer, "Version") ?? "unknown";
+  if (compare(server, API_MIN) < 0)
+    throw new BerthError(
+      "engine_error",
+      `the engine is too old: version ${engine} speaks API ${server.join(".")}, Berth needs ${API_MIN.join(".")}`,
+      { hint: "upgrade to Docker 20.10 or newer" },
+    );
+  const oldest = parseApi(textAt(answer, "MinAPIVersion"));
+  if (oldest && compare(oldest, API_MAX) > 0)
+    throw new BerthError(
+      "engine_error",
+      `the engine is too new: version ${engine} speaks API ${oldest.join(".")} and newer, this Berth up to ${API_MAX.join(".")}`,
+      { hint: "upgrade Berth, or set min-api-version in the engine's configuration" },
+    );
+  const components = at(answer, "Components");
+  const podman =
+    Array.isArray(components) &&
+    components.some((item) => /podman/i.test(textAt(item, "Name") ?? ""));
+  return {
+    api: (compare(server, API_MAX) < 0 ? server : API_MAX).join("."),
+    engine,
+    name: podman ? "podman" : "docker",
+    os: textAt(answer, "Os") ?? "unknown",
+    arch: textAt(answer, "Arch") ?? "unknown",
+  };
+}
+
+function notAnEngine(): BerthError {
+  return new BerthError("engine_error", "what answers at the engine's address is no engine", {
+    hint: "check --docker-host",
+  });
+}
+
+type ApiVersion = readonly [number, number];
+
+function parseApi(value: string | undefined): ApiVersion | undefined {
+  const match = /^(\d+)\.(\d+)$/.exec(value ?? "");
+  return match ? [Number(match[1]), Number(match[2])] : undefined;
+}
+
+function compare(a: ApiVersion, b: ApiVersion): number {
+  return a[0] - b[0] || a[1] - b[1];
+}

@@ -1,0 +1,329 @@
+import type { ContainerInspectInfo } from "dockerode";
+import { BerthError } from "../../base/errors.ts";
+import { APP, INSTANCE } from "../labels.ts";
+import type { DockerConnection } from "./docker-connection.ts";
+import { statusOf, textOf } from "./docker-errors.ts";
+import {
+  CREATE_LIMIT_MS,
+  NETWORK_LIMIT_MS,
+  READ_LIMIT_MS,
+  REMOVE_LIMIT_MS,
+  START_LIMIT_MS,
+  STOP_EXTRA_MS,
+} from "./docker-limits.ts";
+import { observe } from "./docker-observe.ts";
+import type { ContainerSpec, Labels, MountSpec, ObservedContainer } from "./port.ts";
+
+/** Inspections at once for one list: enough to hide the round trip, few enough to leave the engine air. */
+const INSPECTIONS_MAX = 16;
+
+export async function listContainers(
+  connection: DockerConnection,
+  filter: { readonly instance: string; readonly app?: string },
+  signal: AbortSignal,
+): Promise<ObservedContainer[]> {
+  const listed = await connection.call(
+    "list the containers",
+    READ_LIMIT_MS,
+    signal,
+    (docker, abortSignal) =>
+      docker.listContainers({ all: true, filters: { label: labelFilter(filter) }, abortSignal }),
+  );
+  const ids = listed.map((item) => item.Id);
+  const found: (ObservedContainer | undefined)[] = [];
+  let next = 0;
+  const worker = async () => {
+    for (let index = next++; index < ids.length; index = next++) {
+      const inspected = await inspectContainer(connection, ids[index] ?? "", signal);
+      found[index] = inspected && observe(inspected, engineHost(connection));
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(INSPECTIONS_MAX, ids.length) }, worker));
+  return found.filter((item) => item !== undefined);
+}
+
+/** Undefined where there is no such container. */
+export async function inspectContainer(
+  connection: DockerConnection,
+  idOrName: string,
+  signal: AbortSignal,
+): Promise<ContainerInspectInfo | undefined> {
+  return connection.call(
+    `look at the container ${shortId(idOrName)}`,
+    READ_LIMIT_MS,
+    signal,
+    async (docker, abortSignal) => {
+      try {
+        return await docker.getContainer(encodeURIComponent(idOrName)).inspect({ abortSignal });
+      } catch (error) {
+        if (statusOf(error) === 404) return undefined;
+        throw error;
+      }
+    },
+  );
+}
+
+export async function createContainer(
+  connection: DockerConnection,
+  spec: ContainerSpec,
+  signal: AbortSignal,
+): Promise<string> {
+  const created = await tryCreate(connection, spec, signal);
+  if (created !== undefined) return created;
+  const there = await inspectContainer(connection, spec.name, signal);
+  if (there && !carries(there.Config.Labels, spec.labels)) throw foreign(spec.name);
+  if (there && there.State.Status !== "removing" && !there.State.Dead) return there.Id;
+  // Ours and on its way out, or gone between the two calls.
+  if (there) await waitRemoved(connection, there.Id, signal);
+  const again = await tryCreate(connection, spec, signal);
+  if (again === undefined) throw foreign(spec.name);
+  return again;
+}
+
+/** Undefined where the name is in use. */
+function tryCreate(
+  connection: DockerConnection,
+  spec: ContainerSpec,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  return connection.call(
+    `create the container ${spec.name} from ${spec.image}`,
+    CREATE_LIMIT_MS,
+    signal,
+    async (docker, abortSignal) => {
+      // _query and _body: dockerode would repeat the body, secrets in env among it, in the URL.
+      const options = { _query: { name: spec.name }, _body: createBody(spec), abortSignal };
+      try {
+        const made = await docker.createContainer(options);
+        return made.id;
+      } catch (error) {
+        if (statusOf(error) === 409 && /already in use/i.test(textOf(error))) return undefined;
+        throw error;
+      }
+    },
+  );
+}
+
+export async function startContainer(
+  connection: DockerConnection,
+  id: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await connection.call(
+    `start the container ${shortId(id)}`,
+    START_LIMIT_MS,
+    signal,
+    async (docker, abortSignal) => {
+      const container = docker.getContainer(encodeURIComponent(id));
+      try {
+        await container.start({ abortSignal });
+      } catch (error) {
+        if (statusOf(error) === 304) return;
+        // To the engine a paused container runs, but not to those who wait for it.
+        if (!/paused container/i.test(textOf(error))) throw error;
+        await container.unpause({ abortSignal });
+      }
+    },
+  );
+}
+
+export async function stopContainer(
+  connection: DockerConnection,
+  id: string,
+  graceMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  await connection.call(
+    `stop the container ${shortId(id)}`,
+    graceMs + STOP_EXTRA_MS,
+    signal,
+    async (docker, abortSignal) => {
+      try {
+        await docker
+          .getContainer(encodeURIComponent(id))
+          .stop({ t: Math.ceil(graceMs / 1000), abortSignal });
+      } catch (error) {
+        const status = statusOf(error);
+        if (status !== 304 && status !== 404) throw error;
+      }
+    },
+  );
+}
+
+export async function removeContainer(
+  connection: DockerConnection,
+  id: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const underWay = await connection.call(
+    `remove the container ${shortId(id)}`,
+    REMOVE_LIMIT_MS,
+    signal,
+    async (docker, abortSignal) => {
+      try {
+        await docker
+          .getContainer(encodeURIComponent(id))
+          .remove({ force: true, v: true, abortSignal });
+        return false;
+      } catch (error) {
+        if (statusOf(error) === 404) return false;
+        if (statusOf(error) === 409 && /already in progress/i.test(textOf(error))) return true;
+        throw error;
+      }
+    },
+  );
+  if (underWay) await waitRemoved(connection, id, signal);
+}
+
+function waitRemoved(connection: DockerConnection, id: string, signal: AbortSignal): Promise<void> {
+  return connection.call(
+    `wait for the removal of the container ${shortId(id)}`,
+    REMOVE_LIMIT_MS,
+    signal,
+    async (docker, abortSignal) => {
+      try {
+        await docker
+          .getContainer(encodeURIComponent(id))
+          .wait({ condition: "removed", abortSignal });
+      } catch (error) {
+        if (statusOf(error) !== 404) throw error;
+      }
+    },
+  );
+}
+
+export async function renameContainer(
+  connection: DockerConnection,
+  id: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await connection.call(
+      `rename the container ${shortId(id)} to ${name}`,
+      READ_LIMIT_MS,
+      signal,
+      (docker, abortSignal) =>
+        docker.getContainer(encodeURIComponent(id)).rename({ name, abortSignal }),
+    );
+  } catch (error) {
+    // The engine also refuses to give a container the name that it has.
+    const there = await inspectContainer(connection, id, signal);
+    if (there?.Name === `/${name}`) return;
+    if (error instanceof BerthError && error.code === "name_clash") throw foreign(name);
+    throw error;
+  }
+}
+
+export async function connectNetwork(
+  connection: DockerConnection,
+  id: string,
+  network: string,
+  aliases: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  await connection.call(
+    `connect the container ${shortId(id)} to the network ${network}`,
+    NETWORK_LIMIT_MS,
+    signal,
+    async (_, bound) => {
+      try {
+        await connection.request(
+          {
+            method: "POST",
+            path: `/networks/${encodeURIComponent(network)}/connect`,
+            body: { Container: id, EndpointConfig: { Aliases: aliases } },
+          },
+          bound,
+        );
+      } catch (error) {
+        if (
+          !/already (?:exists in|attached to|connected to) network|is already connected/i.test(
+            textOf(error),
+          )
+        )
+          throw error;
+      }
+    },
+  );
+}
+
+/** Where an engine on another machine is reached; undefined for this machine's. */
+export function engineHost(connection: DockerConnection): string | undefined {
+  return connection.address.local ? undefined : connection.address.host;
+}
+
+export function labelFilter(filter: {
+  readonly instance: string;
+  readonly app?: string;
+}): string[] {
+  const labels = [`${INSTANCE}=${filter.instance}`];
+  if (filter.app !== undefined) labels.push(`${APP}=${filter.app}`);
+  return labels;
+}
+
+/** Images add labels of their own, so those asked for must be among those there. */
+export function carries(there: Labels | null | undefined, wanted: Labels): boolean {
+  return Object.entries(wanted).every(([key, value]) => there?.[key] === value);
+}
+
+function foreign(name: string): BerthError {
+  return new BerthError(
+    "name_clash",
+    `the container name ${name} is in use by another container that Berth does not own`,
+    { hint: `rename or remove it: docker rename ${name} NEW-NAME, or docker rm -f ${name}` },
+  );
+}
+
+function shortId(idOrName: string): string {
+  return /^[0-9a-f]{64}$/.test(idOrName) ? idOrName.slice(0, 12) : idOrName;
+}
+
+/** Keeps the logs of one container below 30 MB; the engine's own default has no limit. */
+const LOG_OPTIONS = { "max-size": "10m", "max-file": "3" };
+
+function createBody(spec: ContainerSpec): Record<string, unknown> {
+  const ports = spec.publish.map((item) => ({
+    key: `${item.containerPort}/${item.protocol}`,
+    binding: { HostIp: item.hostAddress, HostPort: String(item.hostPort) },
+  }));
+  return {
+    Image: spec.image,
+    Labels: spec.labels,
+    Env: spec.env,
+    Entrypoint: spec.entrypoint,
+    Cmd: spec.command,
+    User: spec.user,
+    WorkingDir: spec.workingDir,
+    StopTimeout: Math.ceil(spec.stopGraceMs / 1000),
+    ExposedPorts: Object.fromEntries(ports.map(({ key }) => [key, {}])),
+    HostConfig: {
+      // Berth restarts containers itself, within the app's restart budget.
+      RestartPolicy: { Name: "no" },
+      // Reaps zombies and passes signals on for images whose process does neither.
+      Init: true,
+      LogConfig: { Type: "json-file", Config: LOG_OPTIONS },
+      NetworkMode: spec.network,
+      ExtraHosts: ["host.docker.internal:host-gateway"],
+      Mounts: spec.mounts.map(mount),
+      PortBindings: Object.fromEntries(
+        ports.map(({ key }) => [
+          key,
+          ports.filter((item) => item.key === key).map((item) => item.binding),
+        ]),
+      ),
+      Memory: spec.memoryBytes,
+      NanoCpus: spec.nanoCpus,
+    },
+    NetworkingConfig: { EndpointsConfig: { [spec.network]: { Aliases: spec.aliases } } },
+  };
+}
+
+function mount(spec: MountSpec): Record<string, unknown> {
+  return {
+    Type: spec.type,
+    Source: spec.type === "volume" ? spec.volume : spec.hostPath,
+    Target: spec.path,
+    ReadOnly: spec.readOnly,
+  };
+}

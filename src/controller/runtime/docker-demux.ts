@@ -1,0 +1,53 @@
+import { BerthError } from "../../base/errors.ts";
+
+export interface Piece {
+  readonly stream: "stdout" | "stderr";
+  /** True for the first piece of a frame, which is where the engine writes a timestamp. */
+  readonly start: boolean;
+  /** True when the frame ends with this piece. */
+  readonly end: boolean;
+  readonly data: Buffer;
+}
+
+const HEADER_BYTES = 8;
+
+/**
+ * Takes apart the engine's multiplexed stream: frames of an 8 byte header (stream, 3 zeros, length)
+ * and a payload. A payload passes through as it comes, in pieces, so memory stays bounded by the
+ * chunk size whatever length a frame claims. Frames of stdin do not occur in answers and are dropped.
+ */
+export async function* demultiplex(chunks: AsyncIterable<Buffer>): AsyncGenerator<Piece> {
+  let header = Buffer.alloc(0);
+  let stream: "stdout" | "stderr" | undefined;
+  let left = 0;
+  let start = true;
+  for await (let chunk of chunks) {
+    while (chunk.length > 0) {
+      if (left === 0) {
+        const wanted = HEADER_BYTES - header.length;
+        header = Buffer.concat([header, chunk.subarray(0, wanted)]);
+        chunk = chunk.subarray(wanted);
+        if (header.length < HEADER_BYTES) break;
+        stream = streamOf(header);
+        left = header.readUInt32BE(4);
+        header = Buffer.alloc(0);
+        start = true;
+        continue;
+      }
+      const data = chunk.subarray(0, left);
+      chunk = chunk.subarray(data.length);
+      left -= data.length;
+      if (stream) yield { stream, start, end: left === 0, data };
+      start = false;
+    }
+  }
+}
+
+function streamOf(header: Buffer): "stdout" | "stderr" | undefined {
+  const type = header[0];
+  if (header[1] !== 0 || header[2] !== 0 || header[3] !== 0 || type === undefined || type > 2)
+    throw new BerthError("engine_error", "the engine's stream is not multiplexed as it should be", {
+      hint: "a container with a terminal (tty) cannot be read",
+    });
+  return type === 1 ? "stdout" : type === 2 ? "stderr" : undefined;
+}

@@ -1,0 +1,211 @@
+import { BerthError, messageOf, NotFoundError } from "../../base/errors.ts";
+import { codeOf, numberAt, textAt } from "./docker-json.ts";
+
+/** What was asked of the engine, for messages: `start the container abc`. */
+export type Asked = string;
+
+/** How the question of every pull starts: what registries say is looked for in the answers to these only. */
+export const PULL = "pull the image ";
+
+/**
+ * Turns whatever dockerode rejects with into a BerthError. Docker's status codes do not tell the
+ * cases apart that reconcilers need (a 404 is a missing container, image or network; a taken port
+ * is a 500), so the texts are matched, and only here.
+ */
+export function engineError(error: unknown, asked: Asked): BerthError {
+  if (error instanceof BerthError) return error;
+  const status = statusOf(error);
+  if (status === undefined) return connectionError(error, asked);
+  return fromEngineText(textOf(error), asked, status, error);
+}
+
+/** As `engineError`, for a failure that the engine reports inside a stream. */
+export function fromEngineText(
+  text: string,
+  asked: Asked,
+  status?: number,
+  cause?: unknown,
+): BerthError {
+  for (const [pattern, make] of asked.startsWith(PULL) ? [...rules, ...pullRules] : rules) {
+    const match = pattern.exec(text);
+    if (match) return make(match, asked, cause);
+  }
+  if (status === 404 && /no such container|no such exec/i.test(text))
+    return new NotFoundError(`cannot ${asked}: there is no such container`);
+  return new BerthError("engine_error", `cannot ${asked}: ${tidy(text)}`, { cause });
+}
+
+/** The HTTP status of an answer; undefined when there was none. */
+export function statusOf(error: unknown): number | undefined {
+  return numberAt(error, "statusCode");
+}
+
+/** What the engine said, without dockerode's "(HTTP code 404) no such container - ". */
+export function textOf(error: unknown): string {
+  return (
+    textAt(error, "json", "message") ?? messageOf(error).replace(/^\(HTTP code \d+\) [^-]*- /, "")
+  );
+}
+
+export function timedOut(asked: Asked, limitMs: number): BerthError {
+  return new BerthError(
+    "engine_unreachable",
+    `cannot ${asked}: the engine did not answer within ${Math.round(limitMs / 1000)} s`,
+    { hint: "it may be overloaded or stuck: look at its log, or restart it" },
+  );
+}
+
+type Rule = readonly [RegExp, (match: RegExpExecArray, asked: Asked, cause: unknown) => BerthError];
+
+const rules: readonly Rule[] = [
+  [
+    /no space left on device|ENOSPC|disk quota exceeded/i,
+    (_, asked, cause) =>
+      new BerthError("disk_full", `cannot ${asked}: the engine's disk is full`, {
+        cause,
+        hint: "free some space: docker system df shows what takes it, docker image prune removes unused images",
+      }),
+  ],
+  [
+    /(?:Bind for|listen tcp\d?|listen udp\d?|exposing port \S+ \S+ ->) ?([\d.:[\]a-f]*:\d+)?.*(?:port is already allocated|address already in use)|port is already allocated|address already in use/i,
+    (match, asked, cause) =>
+      new BerthError(
+        "port_taken",
+        `cannot ${asked}: ${match[1] ? `the port ${match[1]} is taken` : "a port that it publishes is taken"}`,
+        { cause, hint: "stop what listens there, or publish another port" },
+      ),
+  ],
+  [
+    /no such image|unable to find image/i,
+    (_, asked, cause) =>
+      new BerthError("image_not_found", `cannot ${asked}: there is no such image`, {
+        cause,
+        hint: "check the name and the tag",
+      }),
+  ],
+  [
+    /invalid reference format|repository name must be lowercase/i,
+    (_, asked, cause) =>
+      new BerthError("image_not_found", `cannot ${asked}: that is not an image reference`, {
+        cause,
+        hint: "write it as name:tag or registry.example.org/name:tag, in lower case",
+      }),
+  ],
+  [
+    /conflict.*name .* is already in use|name .* is already in use|network with name .* already exists/i,
+    (_, asked, cause) =>
+      new BerthError("name_clash", `cannot ${asked}: the name is in use already`, {
+        cause,
+        hint: "docker ps -a shows by what; rename or remove that",
+      }),
+  ],
+  [
+    /non-overlapping IPv4 address pool|all predefined address pools/i,
+    (_, asked, cause) =>
+      new BerthError("engine_error", `cannot ${asked}: the engine has no free network range`, {
+        cause,
+        hint: "remove unused networks (docker network prune), or widen default-address-pools of the engine",
+      }),
+  ],
+];
+
+const pullRules: readonly Rule[] = [
+  [
+    /manifest (?:for .* )?(?:not found|unknown)|name unknown|(?:repository|image) .* not found/i,
+    (_, asked, cause) =>
+      new BerthError("image_not_found", `cannot ${asked}: there is no such image`, {
+        cause,
+        hint: "check the name and the tag",
+      }),
+  ],
+  [
+    /repository does not exist or may require/i,
+    (_, asked, cause) =>
+      new BerthError(
+        "image_not_found",
+        `cannot ${asked}: there is no such image, or it is private`,
+        { cause, hint: "check the name; a private one needs pullSecret" },
+      ),
+  ],
+  [
+    /no matching manifest/i,
+    (_, asked, cause) =>
+      new BerthError(
+        "image_not_found",
+        `cannot ${asked}: the image exists, but not for this machine's platform`,
+        { cause, hint: "choose a tag that is built for this architecture" },
+      ),
+  ],
+  [
+    /unauthorized|authentication required|no basic auth credentials|incorrect username or password|\bdenied\b|access forbidden|\b(?:401|403)\b.*(?:Unauthorized|Forbidden)/i,
+    (_, asked, cause) =>
+      new BerthError("registry_denied", `cannot ${asked}: the registry denied access`, {
+        cause,
+        hint: "check the user name and the password in the Secret that pullSecret names",
+      }),
+  ],
+  [
+    /toomanyrequests|too many requests|rate limit/i,
+    (_, asked, cause) =>
+      new BerthError("engine_error", `cannot ${asked}: the registry limits the number of pulls`, {
+        cause,
+        hint: "it is tried again later; credentials raise the limit",
+      }),
+  ],
+  [
+    /\b(?:Get|Head) "?https?:\/\/([^/"]+)\//i,
+    (match, asked, cause) =>
+      new BerthError(
+        "engine_error",
+        `cannot ${asked}: the engine cannot reach the registry ${match[1]}`,
+        { cause, hint: "check the registry's name, and the engine's network and proxy" },
+      ),
+  ],
+];
+
+const unreachableReasons: Readonly<Record<string, readonly [string, string]>> = {
+  ENOENT: ["nothing listens at its socket", "start it: systemctl start docker"],
+  ECONNREFUSED: ["the connection was refused", "start it: systemctl start docker"],
+  EACCES: [
+    "this user may not use its socket",
+    "run as root, or join the group docker: usermod -aG docker USER",
+  ],
+  EPERM: ["this user may not use its socket", "run as root, or join the group docker"],
+  ENOTFOUND: ["its host name is unknown", "check --docker-host"],
+  ECONNRESET: ["the connection was cut", "see whether the engine is restarting"],
+  EPIPE: ["the connection was cut", "see whether the engine is restarting"],
+  ETIMEDOUT: ["it did not answer in time", "check --docker-host and the network"],
+};
+
+function connectionError(error: unknown, asked: Asked): BerthError {
+  const code = codeOf(error);
+  // No system error and no answer of the engine: a fault of this program, which a retry may meet again.
+  if (code === undefined)
+    return new BerthError("internal", `cannot ${asked}: ${messageOf(error)}`, { cause: error });
+  const known = unreachableReasons[code];
+  const [reason, hint] = known ?? ["the connection failed", "see whether the engine runs"];
+  return new BerthError("engine_unreachable", `cannot ${asked}: the engine is away, ${reason}`, {
+    cause: error,
+    hint,
+  });
+}
+
+/** The longest engine text that goes into a message. */
+const TEXT_MAX = 600;
+
+/** Takes the runtime's chain of wrappers and the engine's own paths out of a text. */
+export function tidy(text: string): string {
+  const short = text
+    .trim()
+    .replace(/\s+/g, " ")
+    .replace(
+      /(?:failed to create (?:shim )?task(?: for container)?: |OCI runtime (?:create|exec) failed: |runc create failed: |unable to start container process: |container_linux\.go:\d+: |starting container process caused: |exec failed: )+/g,
+      "",
+    )
+    .replace(/: unknown$/, "")
+    .replace(
+      /\/[^\s:"']*\/(?:overlay2|containers|containerd|image|buildkit)\/[^\s:"']*/g,
+      "(a file of the engine)",
+    );
+  return short.length > TEXT_MAX ? `${short.slice(0, TEXT_MAX)}...` : short || "no reason given";
+}

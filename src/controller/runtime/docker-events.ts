@@ -1,0 +1,125 @@
+import { type Clock, delay } from "../../base/clock.ts";
+import { messageOf } from "../../base/errors.ts";
+import { APP, INSTANCE } from "../labels.ts";
+import type { DockerConnection } from "./docker-connection.ts";
+import { engineError } from "./docker-errors.ts";
+import { numberAt, textAt, textsAt } from "./docker-json.ts";
+import { STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
+import { jsonLines } from "./docker-lines.ts";
+import { buffersOf } from "./docker-silence.ts";
+import type { RuntimeEvent } from "./port.ts";
+
+/** Doubling from here; an engine restart takes one to a few seconds. */
+const BACKOFF_MIN_MS = 250;
+const BACKOFF_MAX_MS = 5_000;
+/** A connection that held this long was a good one: the next loss starts again at the shortest wait. */
+const STABLE_AFTER_MS = 5_000;
+/** Clocks of two machines differ; an event twice is harmless, one that is missed is not seen until the resync. */
+const SINCE_MARGIN_MS = 5_000;
+/** Finds a peer that is gone without a word, where the engine is across a network. */
+const KEEP_ALIVE_MS = 30_000;
+
+/** All that can change what the plan compares. Exec and health events of other containers stay out. */
+const actions = [
+  "start",
+  "die",
+  "destroy",
+  "oom",
+  "rename",
+  "update",
+  "pause",
+  "unpause",
+  "disconnect",
+];
+
+/**
+ * See ContainerRuntime.events. One stream carries events of containers and of networks; the engine's
+ * label filter would drop the latter, which have no container labels, so labels are compared here.
+ * `appOf` tells whose a container is that left a network, from what was listed before.
+ */
+export async function* watchEvents(
+  connection: DockerConnection,
+  instance: string,
+  appOf: (id: string) => string | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<RuntimeEvent> {
+  const clock: Clock = connection.clock;
+  let backoffMs = BACKOFF_MIN_MS;
+  let since: string | undefined;
+  let told = false;
+  while (!signal.aborted) {
+    let openedAt: number | undefined;
+    let failure = "the event stream ended";
+    try {
+      const stream = await connection.stream("watch events", STREAM_OPEN_LIMIT_MS, signal, {
+        method: "GET",
+        path: "/events",
+        query: {
+          filters: JSON.stringify({ type: ["container", "network"], event: actions }),
+          ...(since === undefined ? {} : { since }),
+        },
+      });
+      stream.socket.setKeepAlive(true, KEEP_ALIVE_MS);
+      openedAt = clock.now();
+      since ??= seconds(openedAt - (connection.address.local ? 0 : SINCE_MARGIN_MS));
+      try {
+        told = false;
+        yield { type: "connected" };
+        for await (const message of jsonLines(buffersOf(stream))) {
+          since = timeOf(message) ?? since;
+          const event = toEvent(message, instance, appOf);
+          if (event) yield event;
+        }
+      } finally {
+        stream.destroy();
+      }
+    } catch (error) {
+      failure = messageOf(engineError(error, "watch events"));
+    }
+    if (signal.aborted) return;
+    if (openedAt !== undefined && clock.now() - openedAt >= STABLE_AFTER_MS)
+      backoffMs = BACKOFF_MIN_MS;
+    if (!told) yield { type: "disconnected", message: failure };
+    told = true;
+    try {
+      await delay(clock, backoffMs, signal);
+    } catch {
+      return;
+    }
+    backoffMs = Math.min(backoffMs * 2, BACKOFF_MAX_MS);
+  }
+}
+
+function toEvent(
+  message: Readonly<Record<string, unknown>>,
+  instance: string,
+  appOf: (id: string) => string | undefined,
+): RuntimeEvent | undefined {
+  const attributes = textsAt(message, "Actor", "Attributes");
+  // An action can carry a detail, as in "exec_start: sh".
+  const action = (textAt(message, "Action") ?? "").split(":")[0] ?? "";
+  if (message["Type"] === "network") {
+    const id = attributes["container"];
+    const app = id === undefined ? undefined : appOf(id);
+    return id !== undefined && app !== undefined
+      ? { type: "container", action, id, app }
+      : undefined;
+  }
+  if (message["Type"] !== "container" || attributes[INSTANCE] !== instance) return undefined;
+  return {
+    type: "container",
+    action,
+    id: textAt(message, "Actor", "ID") ?? "",
+    app: attributes[APP] ?? "",
+  };
+}
+
+function timeOf(message: Readonly<Record<string, unknown>>): string | undefined {
+  // timeNano is beyond what a JSON number holds exactly; milliseconds of it are exact enough for `since`.
+  const nano = numberAt(message, "timeNano");
+  return nano === undefined ? undefined : seconds(nano / 1e6);
+}
+
+function seconds(epochMs: number): string {
+  return (epochMs / 1000).toFixed(3);
+}

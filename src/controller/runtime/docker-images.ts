@@ -1,0 +1,197 @@
+import type { Clock } from "../../base/clock.ts";
+import { BerthError } from "../../base/errors.ts";
+import type { DockerConnection } from "./docker-connection.ts";
+import { engineError, fromEngineText, PULL, statusOf } from "./docker-errors.ts";
+import { at, isRecord, numberAt, textAt } from "./docker-json.ts";
+import {
+  PULL_LIMIT_MS,
+  PULL_OPEN_LIMIT_MS,
+  PULL_SILENCE_LIMIT_MS,
+  READ_LIMIT_MS,
+  REMOVE_IMAGE_LIMIT_MS,
+} from "./docker-limits.ts";
+import { jsonLines } from "./docker-lines.ts";
+import { checkReference, splitReference } from "./docker-reference.ts";
+import { watchSilence } from "./docker-silence.ts";
+import type { ImageInfo, PullProgress, RegistryAuth } from "./port.ts";
+
+export async function inspectImage(
+  connection: DockerConnection,
+  reference: string,
+  signal: AbortSignal,
+): Promise<ImageInfo | undefined> {
+  checkReference(reference);
+  return connection.call(
+    `look at the image ${reference}`,
+    READ_LIMIT_MS,
+    signal,
+    async (_, bound) => {
+      try {
+        const image = await connection.request(
+          { method: "GET", path: `/images/${reference}/json` },
+          bound,
+        );
+        const exposedPorts = at(image, "Config", "ExposedPorts");
+        const exposed = isRecord(exposedPorts) ? Object.keys(exposedPorts) : [];
+        const ports = exposed
+          .filter((key) => key.endsWith("/tcp") || !key.includes("/"))
+          .map((key) => Number.parseInt(key, 10))
+          .filter((port) => port > 0);
+        return { id: textAt(image, "Id") ?? "", exposedPorts: ports.toSorted((a, b) => a - b) };
+      } catch (error) {
+        if (statusOf(error) === 404) return undefined;
+        throw error;
+      }
+    },
+  );
+}
+
+export async function removeImage(
+  connection: DockerConnection,
+  reference: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  checkReference(reference);
+  return connection.call(
+    `remove the image ${reference}`,
+    REMOVE_IMAGE_LIMIT_MS,
+    signal,
+    async (docker, abortSignal) => {
+      try {
+        // An image of several names loses one although containers were made from it by that name.
+        const users = await docker.listContainers({
+          all: true,
+          filters: { ancestor: [reference] },
+          abortSignal,
+        });
+        if (users.some((container) => container.Image === reference)) return false;
+        await docker.getImage(reference).remove({ abortSignal });
+        return true;
+      } catch (error) {
+        const status = statusOf(error);
+        if (status === 404 || status === 409) return false;
+        throw error;
+      }
+    },
+  );
+}
+
+export async function pullImage(
+  connection: DockerConnection,
+  reference: string,
+  auth: RegistryAuth | undefined,
+  onProgress: (progress: PullProgress) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const asked = `${PULL}${reference}`;
+  const { image, tag } = splitReference(reference);
+  try {
+    const stream = await connection.stream(asked, PULL_OPEN_LIMIT_MS, signal, {
+      method: "POST",
+      path: "/images/create",
+      query: { fromImage: image, tag },
+      headers: auth ? { "X-Registry-Auth": registryAuth(auth) } : {},
+    });
+    const silence = watchSilence(connection.clock, stream, {
+      silenceMs: PULL_SILENCE_LIMIT_MS,
+      totalMs: PULL_LIMIT_MS,
+    });
+    try {
+      const progress = new Progress(connection.clock, onProgress);
+      for await (const message of jsonLines(silence.chunks)) {
+        const failure = textAt(message, "error");
+        if (failure !== undefined) throw fromEngineText(failure, asked);
+        progress.take(message);
+      }
+      progress.end();
+    } finally {
+      silence.stop();
+      stream.destroy();
+    }
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    const failure = engineError(error, asked);
+    // The registry says the same of an image that is not there and of one that is private.
+    if (failure.code === "image_not_found" && auth && /private/.test(failure.message))
+      throw new BerthError("registry_denied", `cannot ${asked}: the registry denied access`, {
+        cause: failure,
+        hint: "check the name, and the user name and the password in the Secret that pullSecret names",
+      });
+    throw failure;
+  }
+  if (signal.aborted) throw signal.reason;
+}
+
+function registryAuth(auth: RegistryAuth): string {
+  const text = JSON.stringify({
+    username: auth.username,
+    password: auth.password,
+    serveraddress: auth.server,
+  });
+  // With padding, which "base64url" leaves out: the engine takes a header that it cannot decode for none.
+  return Buffer.from(text).toString("base64").replaceAll("+", "-").replaceAll("/", "_");
+}
+
+/** Reports at most this often: people and stores need no more. */
+const PROGRESS_EVERY_MS = 250;
+/** No image has more layers (the engine's own limit is 127). */
+const LAYERS_MAX = 1_000;
+
+/** Adds up what the engine reports for each layer. The sum never goes back. */
+class Progress {
+  readonly #layers = new Map<string, { current: number; total: number }>();
+  readonly #clock: Clock;
+  readonly #report: (progress: PullProgress) => void;
+  #last: PullProgress = { currentBytes: 0, totalBytes: 0, message: "Pulling" };
+  #reportedAt = Number.NEGATIVE_INFINITY;
+  #pending = false;
+
+  constructor(clock: Clock, report: (progress: PullProgress) => void) {
+    this.#clock = clock;
+    this.#report = report;
+  }
+
+  take(message: Readonly<Record<string, unknown>>): void {
+    const status = textAt(message, "status") ?? "";
+    const id = textAt(message, "id");
+    if (id !== undefined) this.#layer(id, status, message["progressDetail"]);
+    let currentBytes = 0;
+    let totalBytes = 0;
+    for (const layer of this.#layers.values()) {
+      currentBytes += layer.current;
+      totalBytes += layer.total;
+    }
+    this.#last = {
+      currentBytes,
+      totalBytes,
+      message: (status || this.#last.message).slice(0, 200),
+    };
+    this.#pending = true;
+    if (this.#clock.now() - this.#reportedAt >= PROGRESS_EVERY_MS) this.#flush();
+  }
+
+  end(): void {
+    if (this.#pending) this.#flush();
+  }
+
+  #layer(id: string, status: string, detail: unknown): void {
+    const current = numberAt(detail, "current");
+    const total = numberAt(detail, "total");
+    const layer = this.#layers.get(id) ?? { current: 0, total: 0 };
+    if (status === "Downloading" && current !== undefined) {
+      layer.current = Math.max(layer.current, current);
+      if (total !== undefined) layer.total = Math.max(layer.total, total);
+    } else if (/^(Download|Pull) complete|^Extracting/.test(status)) {
+      // A small layer comes down without a single Downloading.
+      if (layer.total === 0 && total !== undefined) layer.total = total;
+      layer.current = layer.total;
+    } else return;
+    if (this.#layers.has(id) || this.#layers.size < LAYERS_MAX) this.#layers.set(id, layer);
+  }
+
+  #flush(): void {
+    this.#pending = false;
+    this.#reportedAt = this.#clock.now();
+    this.#report(this.#last);
+  }
+}

@@ -1,0 +1,36 @@
+/** Readers for what the engine sends: absent, and of another type than it should be, are the same. */
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}
+
+/** The value at the end of a path of keys; undefined where there is none. */
+export function at(value: unknown, ...path: readonly string[]): unknown {
+  let here = value;
+  for (const key of path) here = isRecord(here) ? here[key] : undefined;
+  return here;
+}
+
+export function textAt(value: unknown, ...path: readonly string[]): string | undefined {
+  const found = at(value, ...path);
+  return typeof found === "string" ? found : undefined;
+}
+
+export function numberAt(value: unknown, ...path: readonly string[]): number | undefined {
+  const found = at(value, ...path);
+  return typeof found === "number" ? found : undefined;
+}
+
+/** The text values of a map, such as labels; an engine writes null for an empty one. */
+export function textsAt(value: unknown, ...path: readonly string[]): Record<string, string> {
+  const found = at(value, ...path);
+  const texts: Record<string, string> = {};
+  if (!isRecord(found)) return texts;
+  for (const [key, item] of Object.entries(found)) if (typeof item === "string") texts[key] = item;
+  return texts;
+}
+
+/** The code of a system error, such as ECONNREFUSED. */
+export function codeOf(error: unknown): string | undefined {
+  return textAt(error, "code");
+}

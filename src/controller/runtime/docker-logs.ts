@@ -1,0 +1,153 @@
+import { isAbort } from "../../base/errors.ts";
+import type { DockerConnection } from "./docker-connection.ts";
+import { demultiplex, type Piece } from "./docker-demux.ts";
+import { engineError } from "./docker-errors.ts";
+import { codeOf } from "./docker-json.ts";
+import { LOG_SILENCE_LIMIT_MS, STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
+import { buffersOf, watchSilence } from "./docker-silence.ts";
+import type { LogLine, LogOptions } from "./port.ts";
+
+/** See ContainerRuntime.logs. Nothing is read ahead of the reader but what the socket holds. */
+export async function* readLogs(
+  connection: DockerConnection,
+  id: string,
+  options: LogOptions,
+  signal: AbortSignal,
+): AsyncGenerator<LogLine> {
+  if (signal.aborted) return;
+  const asked = `read the log of the container ${id.slice(0, 12)}`;
+  try {
+    const stream = await connection.stream(asked, STREAM_OPEN_LIMIT_MS, signal, {
+      method: "GET",
+      path: `/containers/${encodeURIComponent(id)}/logs`,
+      query: {
+        stdout: "true",
+        stderr: "true",
+        timestamps: "true",
+        follow: String(options.follow),
+        tail: String(Math.max(0, Math.trunc(options.tail))),
+        ...(options.sinceMs === undefined ? {} : { since: (options.sinceMs / 1000).toFixed(3) }),
+      },
+    });
+    // A log that is followed may rest for days; one that is read once may not.
+    const silence = options.follow
+      ? undefined
+      : watchSilence(connection.clock, stream, { silenceMs: LOG_SILENCE_LIMIT_MS });
+    try {
+      yield* linesOf(demultiplex(silence?.chunks ?? buffersOf(stream)));
+    } finally {
+      silence?.stop();
+      stream.destroy();
+    }
+  } catch (error) {
+    if (signal.aborted && (isAbort(error) || error === signal.reason || isCut(error))) return;
+    throw engineError(error, asked);
+  }
+}
+
+function isCut(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE";
+}
+
+/** Longer lines come in pieces: what a reader holds for one line stays small. */
+const LINE_BYTES_MAX = 64 * 1024;
+/** `2026-11-20T19:46:34.123456789Z` with room for an offset. */
+const TIME_BYTES_MAX = 40;
+
+/**
+ * Lines from frames. Each frame starts with a timestamp; the engine cuts a line of more than 16 KiB
+ * into several frames, of which only the last ends with a newline.
+ */
+export async function* linesOf(pieces: AsyncIterable<Piece>): AsyncGenerator<LogLine> {
+  const open = { stdout: new OpenLine("stdout"), stderr: new OpenLine("stderr") };
+  for await (const piece of pieces) yield* open[piece.stream].take(piece);
+  yield* open.stdout.flush();
+  yield* open.stderr.flush();
+}
+
+class OpenLine {
+  readonly #stream: "stdout" | "stderr";
+  #time = "";
+  /** Bytes of the timestamp of the frame that is being read; undefined when it is complete. */
+  #stamp: Buffer | undefined;
+  #parts: Buffer[] = [];
+  #bytes = 0;
+  #begun = false;
+
+  constructor(stream: "stdout" | "stderr") {
+    this.#stream = stream;
+  }
+
+  *take(piece: Piece): Generator<LogLine> {
+    if (piece.start) this.#stamp = Buffer.alloc(0);
+    let data = piece.data;
+    if (this.#stamp !== undefined) {
+      const held: Buffer = Buffer.concat([this.#stamp, data]);
+      const space = held.indexOf(32);
+      if (space < 0 && held.length < TIME_BYTES_MAX && !piece.end) {
+        this.#stamp = held;
+        return;
+      }
+      this.#stamp = undefined;
+      const stamped = space > 0 && space <= TIME_BYTES_MAX;
+      if (!this.#begun && stamped) this.#time = held.subarray(0, space).toString("latin1");
+      data = stamped ? held.subarray(space + 1) : held;
+      this.#begun = true;
+    }
+    for (let end = data.indexOf(10); end >= 0; end = data.indexOf(10)) {
+      yield* this.#add(data.subarray(0, end));
+      yield* this.#emit();
+      data = data.subarray(end + 1);
+      this.#begun = data.length > 0;
+    }
+    if (data.length > 0) {
+      this.#begun = true;
+      yield* this.#add(data);
+    }
+  }
+
+  *flush(): Generator<LogLine> {
+    if (this.#bytes > 0) yield* this.#emit();
+  }
+
+  *#add(data: Buffer): Generator<LogLine> {
+    let rest = data;
+    while (this.#bytes + rest.length > LINE_BYTES_MAX) {
+      const room = LINE_BYTES_MAX - this.#bytes;
+      const whole = Buffer.concat([...this.#parts, rest.subarray(0, room)]);
+      const cut = characterEnd(whole);
+      this.#parts = [whole.subarray(0, cut)];
+      yield* this.#emit();
+      // The bytes of a character that did not fit begin the next piece.
+      this.#parts = cut < whole.length ? [whole.subarray(cut)] : [];
+      this.#bytes = whole.length - cut;
+      rest = rest.subarray(room);
+    }
+    if (rest.length > 0) {
+      // A copy, so that one short line does not keep a whole chunk.
+      this.#parts.push(Buffer.from(rest));
+      this.#bytes += rest.length;
+    }
+  }
+
+  *#emit(): Generator<LogLine> {
+    const message = Buffer.concat(this.#parts).toString("utf8").replace(/\r$/, "");
+    this.#parts = [];
+    this.#bytes = 0;
+    yield { time: this.#time, stream: this.#stream, message };
+  }
+}
+
+/** Where the last whole UTF-8 character of the bytes ends. */
+function characterEnd(bytes: Buffer): number {
+  for (let back = 1; back <= 3 && back <= bytes.length; back += 1) {
+    const byte = bytes[bytes.length - back] ?? 0;
+    if (byte < 0x80) return bytes.length;
+    if (byte >= 0xc0) {
+      const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+      return length > back ? bytes.length - back : bytes.length;
+    }
+  }
+  return bytes.length;
+}

@@ -1,0 +1,161 @@
+import { BerthError } from "../../base/errors.ts";
+import type { DockerConnection } from "./docker-connection.ts";
+import { carries, labelFilter } from "./docker-containers.ts";
+import { statusOf, textOf } from "./docker-errors.ts";
+import { textAt, textsAt } from "./docker-json.ts";
+import { NETWORK_LIMIT_MS, READ_LIMIT_MS, VOLUME_LIMIT_MS } from "./docker-limits.ts";
+import type { Labels, ObservedVolume } from "./port.ts";
+
+export async function ensureNetwork(
+  connection: DockerConnection,
+  name: string,
+  labels: Labels,
+  signal: AbortSignal,
+): Promise<void> {
+  const there = await networksNamed(connection, name, signal);
+  if (there.length === 0) await createNetwork(connection, name, labels, signal);
+  // Names of networks are not unique to the engine: two calls at once, or one whose reply was lost
+  // and that came through late, leave two, and then no container can be started on either.
+  const all = there.length === 1 ? there : await networksNamed(connection, name, signal);
+  if (all.some((network) => !carries(network.labels, labels))) throw foreign("network", name);
+  for (const surplus of all.slice(1)) await removeNetwork(connection, surplus.id, signal);
+}
+
+interface NamedNetwork {
+  readonly id: string;
+  readonly labels: Labels;
+}
+
+/** The oldest first, so that everybody who looks keeps the same one. */
+async function networksNamed(
+  connection: DockerConnection,
+  name: string,
+  signal: AbortSignal,
+): Promise<readonly NamedNetwork[]> {
+  const filters = encodeURIComponent(JSON.stringify({ name: [name] }));
+  const found = await connection.call(
+    `look at the network ${name}`,
+    READ_LIMIT_MS,
+    signal,
+    (_, bound) =>
+      connection.request({ method: "GET", path: `/networks?filters=${filters}` }, bound),
+  );
+  // The engine also finds names that only contain this one.
+  return (Array.isArray(found) ? found : [])
+    .filter((network) => textAt(network, "Name") === name)
+    .toSorted((a, b) => orderOf(a).localeCompare(orderOf(b)))
+    .map((network) => ({ id: textAt(network, "Id") ?? "", labels: textsAt(network, "Labels") }));
+}
+
+const orderOf = (network: unknown): string =>
+  `${textAt(network, "Created")} ${textAt(network, "Id")}`;
+
+async function createNetwork(
+  connection: DockerConnection,
+  name: string,
+  labels: Labels,
+  signal: AbortSignal,
+): Promise<void> {
+  await connection.call(
+    `create the network ${name}`,
+    NETWORK_LIMIT_MS,
+    signal,
+    async (docker, abortSignal) => {
+      try {
+        await docker.createNetwork({
+          Name: name,
+          Driver: "bridge",
+          Labels: { ...labels },
+          CheckDuplicate: true,
+          abortSignal,
+        });
+      } catch (error) {
+        if (statusOf(error) !== 409) throw error;
+      }
+    },
+  );
+}
+
+export async function removeNetwork(
+  connection: DockerConnection,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await connection.call(
+    `remove the network ${name}`,
+    NETWORK_LIMIT_MS,
+    signal,
+    async (docker, abortSignal) => {
+      try {
+        await docker.getNetwork(encodeURIComponent(name)).remove({ abortSignal });
+      } catch (error) {
+        if (statusOf(error) === 404 || /active endpoints|being used|in use/i.test(textOf(error)))
+          return;
+        throw error;
+      }
+    },
+  );
+}
+
+export async function ensureVolume(
+  connection: DockerConnection,
+  name: string,
+  labels: Labels,
+  signal: AbortSignal,
+): Promise<void> {
+  // Creating answers with what is there when the volume exists: one call tells all.
+  const there = await connection.call(
+    `create the volume ${name}`,
+    VOLUME_LIMIT_MS,
+    signal,
+    (_, bound) =>
+      connection.request(
+        { method: "POST", path: "/volumes/create", body: { Name: name, Labels: labels } },
+        bound,
+      ),
+  );
+  if (!carries(textsAt(there, "Labels"), labels)) throw foreign("volume", name);
+}
+
+export async function removeVolume(
+  connection: DockerConnection,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await connection.call(
+    `remove the volume ${name}`,
+    VOLUME_LIMIT_MS,
+    signal,
+    async (docker, abortSignal) => {
+      try {
+        await docker.getVolume(encodeURIComponent(name)).remove({ abortSignal });
+      } catch (error) {
+        if (statusOf(error) !== 404) throw error;
+      }
+    },
+  );
+}
+
+export async function listVolumes(
+  connection: DockerConnection,
+  filter: { readonly instance: string; readonly app?: string },
+  signal: AbortSignal,
+): Promise<ObservedVolume[]> {
+  const listed = await connection.call(
+    "list the volumes",
+    READ_LIMIT_MS,
+    signal,
+    (docker, abortSignal) =>
+      docker.listVolumes({ filters: { label: labelFilter(filter) }, abortSignal }),
+  );
+  return (listed.Volumes ?? []).map((volume) => ({
+    name: volume.Name,
+    labels: volume.Labels ?? {},
+  }));
+}
+
+function foreign(what: "network" | "volume", name: string): BerthError {
+  return new BerthError("name_clash", `the ${what} ${name} is there already and is not Berth's`, {
+    hint: `if nothing needs it, remove it: docker ${what} rm ${name}`,
+  });
+}

@@ -1,0 +1,77 @@
+import type { ContainerInspectInfo } from "dockerode";
+import { timestamp } from "../../base/clock.ts";
+import { tidy } from "./docker-errors.ts";
+import type { ContainerState, ObservedContainer } from "./port.ts";
+
+/** Podman has states of its own. */
+const states: Readonly<Record<string, ContainerState>> = {
+  created: "created",
+  configured: "created",
+  initialized: "created",
+  running: "running",
+  stopping: "running",
+  paused: "paused",
+  restarting: "restarting",
+  removing: "removing",
+  exited: "exited",
+  stopped: "exited",
+  dead: "dead",
+};
+
+/** An inspection as the plan compares it. `engineHost` is undefined for an engine of this machine. */
+export function observe(
+  inspected: ContainerInspectInfo,
+  engineHost: string | undefined,
+): ObservedContainer {
+  const state = states[inspected.State.Status] ?? "dead";
+  const ended = state === "exited" || state === "dead" || state === "removing";
+  return {
+    id: inspected.Id,
+    name: inspected.Name.replace(/^\//, ""),
+    labels: inspected.Config.Labels ?? {},
+    image: inspected.Config.Image,
+    imageId: inspected.Image,
+    state,
+    exitCode: ended ? inspected.State.ExitCode : null,
+    oomKilled: inspected.State.OOMKilled,
+    error: inspected.State.Error ? tidy(inspected.State.Error) : null,
+    createdAt: time(inspected.Created) ?? timestamp(0),
+    startedAt: time(inspected.State.StartedAt),
+    finishedAt: state === "running" ? null : time(inspected.State.FinishedAt),
+    networks: Object.keys(inspected.NetworkSettings.Networks ?? {}).toSorted(),
+    memoryBytes: inspected.HostConfig.Memory || null,
+    nanoCpus: inspected.HostConfig.NanoCpus || null,
+    addresses: publishedAddresses(inspected, engineHost),
+  };
+}
+
+/** Where each published TCP port is reached from this machine; IPv4 before IPv6, one each. */
+export function publishedAddresses(
+  inspected: ContainerInspectInfo,
+  engineHost: string | undefined,
+): { containerPort: number; address: string }[] {
+  const found: { containerPort: number; address: string }[] = [];
+  for (const [key, bindings] of Object.entries(inspected.NetworkSettings.Ports ?? {})) {
+    const [port, protocol] = key.split("/");
+    if (protocol !== "tcp" || !bindings) continue;
+    const binding = bindings.find((item) => !item.HostIp?.includes(":")) ?? bindings[0];
+    if (!binding?.HostPort) continue;
+    found.push({
+      containerPort: Number(port),
+      address: `${reachable(binding.HostIp, engineHost)}:${binding.HostPort}`,
+    });
+  }
+  return found.toSorted((a, b) => a.containerPort - b.containerPort);
+}
+
+function reachable(hostIp: string | undefined, engineHost: string | undefined): string {
+  const any = !hostIp || hostIp === "0.0.0.0" || hostIp === "::";
+  const host = any ? (engineHost ?? (hostIp === "::" ? "::1" : "127.0.0.1")) : hostIp;
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+/** The engine writes year 1 for a time that has not come. */
+function time(text: string | undefined): string | null {
+  const epochMs = Date.parse(text ?? "");
+  return Number.isNaN(epochMs) || epochMs <= 0 ? null : timestamp(epochMs);
+}

@@ -1,0 +1,295 @@
+import { request } from "node:http";
+import { BlockList, connect } from "node:net";
+import { networkInterfaces } from "node:os";
+import type { ContainerInspectInfo } from "dockerode";
+import { BerthError, messageOf, NotFoundError } from "../../base/errors.ts";
+import type { DockerConnection } from "./docker-connection.ts";
+import { engineHost, inspectContainer } from "./docker-containers.ts";
+import { execute } from "./docker-exec.ts";
+import { codeOf } from "./docker-json.ts";
+import { publishedAddresses } from "./docker-observe.ts";
+import type { ProbeResult, ProbeTarget } from "./port.ts";
+
+/** Where a container is reached: its own address, and what it publishes. */
+interface Reach {
+  readonly ip: string | undefined;
+  readonly direct: boolean;
+  readonly published: readonly { readonly containerPort: number; readonly address: string }[];
+}
+
+/**
+ * An address is used again for this long, so that probing hundreds of apps does not inspect hundreds
+ * of containers: at an interval of 10 s that was most of what Berth did at rest. Events and our own
+ * calls end it sooner, since the address may go to another container; should an event get lost, the
+ * look at all containers, once a minute, finds out first.
+ */
+const REACH_KEPT_MS = 300_000;
+const REACHES_KEPT_MAX = 2_000;
+
+/** Probes containers, see ContainerRuntime.probe. */
+export class Prober {
+  readonly #connection: DockerConnection;
+  readonly #reaches = new Map<string, { readonly reach: Reach; readonly until: number }>();
+
+  constructor(connection: DockerConnection) {
+    this.#connection = connection;
+  }
+
+  /** Something happened to this container (to all, without an id): look again before the next probe. */
+  forget(id?: string): void {
+    if (id === undefined) this.#reaches.clear();
+    else this.#reaches.delete(id);
+  }
+
+  async probe(
+    id: string,
+    target: ProbeTarget,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<ProbeResult> {
+    if (target.type === "command")
+      return probeCommand(this.#connection, id, target.command, timeoutMs, signal);
+    const known = this.#known(id);
+    if (known) {
+      const result = await probeAt(known, target, timeoutMs, signal);
+      if (result.healthy) return result;
+      // It may have ended, or got another address: only what was looked up now can be blamed on it.
+      this.forget(id);
+    }
+    const reach = await this.#lookUp(id, signal);
+    if (!reach) return { healthy: false, message: "the container is not running" };
+    return probeAt(reach, target, timeoutMs, signal);
+  }
+
+  #known(id: string): Reach | undefined {
+    const known = this.#reaches.get(id);
+    return known && known.until > this.#connection.clock.now() ? known.reach : undefined;
+  }
+
+  async #lookUp(id: string, signal: AbortSignal): Promise<Reach | undefined> {
+    const inspected = await inspectContainer(this.#connection, id, signal);
+    if (!inspected?.State.Running || inspected.State.Paused) return undefined;
+    const reach = reachOf(inspected, this.#connection);
+    if (this.#reaches.size >= REACHES_KEPT_MAX) this.#reaches.clear();
+    this.#reaches.set(id, { reach, until: this.#connection.clock.now() + REACH_KEPT_MS });
+    return reach;
+  }
+}
+
+function probeAt(
+  reach: Reach,
+  target: Exclude<ProbeTarget, { type: "command" }>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<ProbeResult> | ProbeResult {
+  const address = addressOf(reach, target.port);
+  if (!address)
+    return {
+      healthy: false,
+      message: `port ${target.port} cannot be reached from here: it is not published`,
+    };
+  return target.type === "http"
+    ? probeHttp(address, target.path, timeoutMs, signal)
+    : probeTcp(address, target.port, timeoutMs, signal);
+}
+
+function reachOf(inspected: ContainerInspectInfo, connection: DockerConnection): Reach {
+  const networks = Object.values(inspected.NetworkSettings.Networks ?? {});
+  const ips = networks.map((item) => item.IPAddress || item.GlobalIPv6Address).filter(Boolean);
+  const near = connection.address.local ? ips.find(isNear) : undefined;
+  return {
+    ip: near ?? ips[0],
+    direct: near !== undefined,
+    published: publishedAddresses(inspected, engineHost(connection)),
+  };
+}
+
+/**
+ * The machine's own networks. Reading them takes milliseconds where there are hundreds of containers,
+ * so they are read again only for an address that the last reading does not cover.
+ */
+let subnets = new BlockList();
+
+function isNear(ip: string): boolean {
+  const family = ip.includes(":") ? "ipv6" : "ipv4";
+  if (subnets.check(ip, family)) return true;
+  subnets = localSubnets();
+  return subnets.check(ip, family);
+}
+
+/** A rootless engine, or one in a virtual machine, has container addresses that are not ours to reach. */
+function localSubnets(): BlockList {
+  const found = new BlockList();
+  for (const list of Object.values(networkInterfaces())) {
+    for (const { cidr, family, internal } of list ?? []) {
+      if (!cidr || internal) continue;
+      const [address, prefix] = cidr.split("/");
+      found.addSubnet(address ?? "", Number(prefix), family === "IPv6" ? "ipv6" : "ipv4");
+    }
+  }
+  return found;
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Straight to the container where that works: a published port answers for the proxy, not for the app. */
+function addressOf(reach: Reach, port: number): Address | undefined {
+  if (reach.direct && reach.ip) return { host: reach.ip, port };
+  const published = reach.published.find((item) => item.containerPort === port);
+  if (published) {
+    const colon = published.address.lastIndexOf(":");
+    return {
+      host: published.address.slice(0, colon).replace(/^\[|\]$/g, ""),
+      port: Number(published.address.slice(colon + 1)),
+    };
+  }
+  return reach.ip ? { host: reach.ip, port } : undefined;
+}
+
+/** A probe wants the status; of the body it takes this much, so that small answers end cleanly. */
+const BODY_BYTES_MAX = 16 * 1024;
+
+function probeHttp(
+  address: Address,
+  path: string,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<ProbeResult> {
+  return bounded(timeoutMs, `GET ${path}`, signal, (settle, bound) => {
+    const outgoing = request(
+      {
+        host: address.host,
+        port: address.port,
+        path: encodeURI(decodeSafely(path)),
+        method: "GET",
+        agent: false,
+        headers: { Host: "localhost", Connection: "close", "User-Agent": "berth-probe" },
+        signal: bound,
+      },
+      (response) => {
+        const status = response.statusCode ?? 0;
+        let bytes = 0;
+        response.on("data", (chunk: Buffer) => {
+          bytes += chunk.length;
+          if (bytes > BODY_BYTES_MAX) outgoing.destroy();
+        });
+        response.on("error", () => {});
+        response.once("close", () => outgoing.destroy());
+        settle({
+          healthy: status >= 200 && status < 400,
+          message: `GET ${path} answered ${status}`,
+        });
+      },
+    );
+    outgoing.on("error", (error) =>
+      settle({ healthy: false, message: `GET ${path}: ${reason(error)}` }),
+    );
+    outgoing.end();
+  });
+}
+
+function probeTcp(
+  address: Address,
+  port: number,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<ProbeResult> {
+  return bounded(timeoutMs, `port ${port}`, signal, (settle, bound) => {
+    const socket = connect({ host: address.host, port: address.port, signal: bound });
+    socket.once("connect", () => {
+      settle({ healthy: true, message: `port ${port} accepts connections` });
+      socket.destroy();
+    });
+    socket.on("error", (error) =>
+      settle({ healthy: false, message: `port ${port}: ${reason(error)}` }),
+    );
+  });
+}
+
+async function probeCommand(
+  connection: DockerConnection,
+  id: string,
+  command: readonly string[],
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<ProbeResult> {
+  const name = command[0] ?? "the command";
+  try {
+    const { exitCode, output } = await execute(connection, id, command, timeoutMs, signal);
+    const last = output.trim().split("\n").at(-1)?.slice(0, 200) ?? "";
+    return {
+      healthy: exitCode === 0,
+      message: `${name} ended with ${exitCode}${last && exitCode !== 0 ? `: ${last}` : ""}`,
+    };
+  } catch (error) {
+    if (error instanceof NotFoundError)
+      return { healthy: false, message: "the container is not there" };
+    if (!(error instanceof BerthError) || error.code === "engine_unreachable") throw error;
+    if (error.code === "timeout")
+      return { healthy: false, message: `${name} did not end within ${timeoutMs} ms` };
+    return {
+      healthy: false,
+      message: /not running/.test(error.message)
+        ? "the container is not running"
+        : messageOf(error),
+    };
+  }
+}
+
+/** The body of a probe is destroyed with its time, even when the answer came before. */
+function bounded(
+  timeoutMs: number,
+  what: string,
+  signal: AbortSignal,
+  run: (settle: (result: ProbeResult) => void, bound: AbortSignal) => void,
+): Promise<ProbeResult> {
+  return new Promise((resolve, reject) => {
+    const bound = new AbortController();
+    const onAbort = () => {
+      reject(signal.reason);
+      bound.abort();
+    };
+    if (signal.aborted) {
+      onAbort();
+      return;
+    }
+    signal.addEventListener("abort", onAbort, { once: true });
+    const timer = setTimeout(() => {
+      resolve({ healthy: false, message: `${what} did not answer within ${timeoutMs} ms` });
+      bound.abort();
+    }, timeoutMs);
+    const settle = (result: ProbeResult) => {
+      signal.removeEventListener("abort", onAbort);
+      resolve(result);
+    };
+    bound.signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+    run(settle, bound.signal);
+  });
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "connection reset",
+  EHOSTUNREACH: "no route to the container",
+  ENETUNREACH: "no route to the container",
+  EPIPE: "connection closed",
+};
+
+function reason(error: unknown): string {
+  const code = codeOf(error);
+  if (code === undefined) return "the connection failed";
+  if (code.startsWith("HPE_")) return "the answer is not HTTP";
+  return reasons[code] ?? `the connection failed (${code})`;
+}
+
+/** A path may come with its escapes done or not. */
+function decodeSafely(path: string): string {
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
+}

@@ -1,0 +1,241 @@
+/**
+ * A container engine, as reconcilers see it. Nothing here assumes that containers run on one host,
+ * or that an app is reached through a port of the host: Docker is the first adapter, Docker Swarm
+ * will be the second.
+ *
+ * Every call takes a signal and has a time limit of its own. Errors are BerthErrors:
+ * `engine_unreachable` (no answer, or cut; whether the action happened is unknown),
+ * `image_not_found`, `registry_denied`, `name_clash`, `port_taken`, `disk_full`, and
+ * `engine_error` for anything else that the engine said. NotFoundError only where a method names it.
+ */
+export interface ContainerRuntime {
+  /** Engine facts; throws `engine_unreachable`. */
+  info(signal: AbortSignal): Promise<EngineInfo>;
+
+  /** Containers that carry this instance's label, with everything the plan compares. */
+  listContainers(
+    filter: { readonly instance: string; readonly app?: string },
+    signal: AbortSignal,
+  ): Promise<ObservedContainer[]>;
+
+  /**
+   * Makes a container, not started. Idempotent: when a container of that name with the same labels
+   * is there already (a lost reply), its id is returned; with other labels it throws `name_clash`.
+   * Throws `image_not_found` when the engine does not hold the image.
+   */
+  createContainer(spec: ContainerSpec, signal: AbortSignal): Promise<string>;
+  /** Starting a running container does nothing. Throws NotFoundError, `port_taken`, `engine_error` (cannot be executed). */
+  startContainer(id: string, signal: AbortSignal): Promise<void>;
+  /** SIGTERM, then SIGKILL after `graceMs`. A container that is stopped or gone is done. */
+  stopContainer(id: string, graceMs: number, signal: AbortSignal): Promise<void>;
+  /** Kills and removes, with anonymous volumes. A container that is gone is done. */
+  removeContainer(id: string, signal: AbortSignal): Promise<void>;
+  /** Gives the container its name back. Throws `name_clash`, NotFoundError. */
+  renameContainer(id: string, name: string, signal: AbortSignal): Promise<void>;
+  /** Joins a network under an alias; joining twice does nothing. */
+  connectNetwork(
+    id: string,
+    network: string,
+    aliases: readonly string[],
+    signal: AbortSignal,
+  ): Promise<void>;
+
+  /** Idempotent. A network of that name without the labels is a `name_clash`. */
+  ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
+  /** Missing, or still in use by others, is done. */
+  removeNetwork(name: string, signal: AbortSignal): Promise<void>;
+  /** Idempotent; an existing volume of that name is used only when it carries the labels (`name_clash`). */
+  ensureVolume(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
+  /** Missing is done. Throws `engine_error` while a container, running or not, uses it. */
+  removeVolume(name: string, signal: AbortSignal): Promise<void>;
+  listVolumes(
+    filter: { readonly instance: string; readonly app?: string },
+    signal: AbortSignal,
+  ): Promise<ObservedVolume[]>;
+
+  /** Undefined where the engine does not hold it. */
+  inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined>;
+  /** Throws `image_not_found`, `registry_denied`, `disk_full`, `engine_unreachable`. */
+  pullImage(
+    reference: string,
+    auth: RegistryAuth | undefined,
+    onProgress: (progress: PullProgress) => void,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** Missing, or in use by a container, is done: returns false then. */
+  removeImage(reference: string, signal: AbortSignal): Promise<boolean>;
+
+  /**
+   * Lines of one container, oldest first, then (with follow) as they come until it ends or the
+   * signal aborts. A line longer than 64 KiB comes in pieces.
+   */
+  logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
+  /** Runs a command inside; output is the last 4 KiB of both streams. Throws NotFoundError, `timeout`. */
+  exec(
+    id: string,
+    command: readonly string[],
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<{ exitCode: number; output: string }>;
+  /** One health probe. An unhealthy container is an answer, not an error. */
+  probe(
+    id: string,
+    probe: ProbeTarget,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<ProbeResult>;
+  /** TCP ports on which processes inside listen; undefined where that cannot be told. */
+  listeningPorts(id: string, signal: AbortSignal): Promise<readonly number[] | undefined>;
+
+  /**
+   * Events of this instance's containers, for ever: reconnects by itself with `since`, and says so,
+   * because what happened meanwhile is unknown. Hints only: a reader that misses one loses no truth.
+   */
+  events(filter: { readonly instance: string }, signal: AbortSignal): AsyncIterable<RuntimeEvent>;
+}
+
+export type Labels = Readonly<Record<string, string>>;
+
+export interface EngineInfo {
+  readonly name: "docker" | "podman" | "fake";
+  readonly version: string;
+  readonly apiVersion: string;
+  readonly os: string;
+  readonly arch: string;
+  readonly cpus: number;
+  readonly memoryBytes: number;
+}
+
+export interface ContainerSpec {
+  readonly name: string;
+  readonly image: string;
+  readonly labels: Labels;
+  /** `NAME=value`, in the order that the container sees. Holds secrets: never logged. */
+  readonly env: readonly string[];
+  readonly entrypoint?: readonly string[];
+  readonly command?: readonly string[];
+  readonly user?: string;
+  readonly workingDir?: string;
+  readonly network: string;
+  /** Names under which other containers of the network reach this one. */
+  readonly aliases: readonly string[];
+  readonly mounts: readonly MountSpec[];
+  /** Ports that the engine publishes; empty behind an ingress that shares the network. */
+  readonly publish: readonly PublishSpec[];
+  readonly memoryBytes?: number;
+  readonly nanoCpus?: number;
+  readonly stopGraceMs: number;
+}
+
+export type MountSpec =
+  | {
+      readonly type: "volume";
+      readonly volume: string;
+      readonly path: string;
+      readonly readOnly: boolean;
+    }
+  | {
+      readonly type: "bind";
+      readonly hostPath: string;
+      readonly path: string;
+      readonly readOnly: boolean;
+    };
+
+export interface PublishSpec {
+  readonly containerPort: number;
+  readonly protocol: "tcp" | "udp";
+  readonly hostAddress: string;
+  readonly hostPort: number;
+}
+
+export type ContainerState =
+  | "created"
+  | "running"
+  | "paused"
+  | "restarting"
+  | "removing"
+  | "exited"
+  | "dead";
+
+export interface ObservedContainer {
+  readonly id: string;
+  readonly name: string;
+  readonly labels: Labels;
+  /** As it was asked for, and the id that it resolved to. */
+  readonly image: string;
+  readonly imageId: string;
+  readonly state: ContainerState;
+  /** Set once it has ended; null while it runs or before it ran. */
+  readonly exitCode: number | null;
+  readonly oomKilled: boolean;
+  /** What the engine says of a start that failed. */
+  readonly error: string | null;
+  readonly createdAt: string;
+  readonly startedAt: string | null;
+  readonly finishedAt: string | null;
+  readonly networks: readonly string[];
+  /** Limits as they are now, to notice an edit by hand; null where there is none. */
+  readonly memoryBytes: number | null;
+  readonly nanoCpus: number | null;
+  /** Where each published TCP port is reached from this machine, as host:port. */
+  readonly addresses: readonly { readonly containerPort: number; readonly address: string }[];
+}
+
+export interface ObservedVolume {
+  readonly name: string;
+  readonly labels: Labels;
+}
+
+export interface ImageInfo {
+  readonly id: string;
+  readonly exposedPorts: readonly number[];
+}
+
+export interface RegistryAuth {
+  readonly server: string;
+  readonly username: string;
+  readonly password: string;
+}
+
+export interface PullProgress {
+  readonly currentBytes: number;
+  readonly totalBytes: number;
+  readonly message: string;
+}
+
+export interface LogOptions {
+  /** Lines from the end, before following. */
+  readonly tail: number;
+  readonly follow: boolean;
+  /** Epoch milliseconds. */
+  readonly sinceMs?: number;
+}
+
+export interface LogLine {
+  /** RFC 3339 with the engine's precision. */
+  readonly time: string;
+  readonly stream: "stdout" | "stderr";
+  readonly message: string;
+}
+
+export type ProbeTarget =
+  | { readonly type: "http"; readonly port: number; readonly path: string }
+  | { readonly type: "tcp"; readonly port: number }
+  | { readonly type: "command"; readonly command: readonly string[] };
+
+export interface ProbeResult {
+  readonly healthy: boolean;
+  /** What was seen, for the condition's message: "GET /healthz answered 500", "connection refused". */
+  readonly message: string;
+}
+
+export type RuntimeEvent =
+  | { readonly type: "connected" }
+  | { readonly type: "disconnected"; readonly message: string }
+  /** `action` as the engine names it: start, die, destroy, oom, rename, disconnect, update. */
+  | {
+      readonly type: "container";
+      readonly action: string;
+      readonly id: string;
+      readonly app: string;
+    };

@@ -1,0 +1,362 @@
+import { join, posix } from "node:path";
+import { type Clock, timestamp } from "../../base/clock.ts";
+import { isAbort } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { Change, Store } from "../../store/store.ts";
+import type { SpecsReport } from "../port.ts";
+import type { FileOutcome } from "./apply-file.ts";
+import { applyFiles } from "./apply-files.ts";
+import {
+  CONFIRM_AFTER_MS,
+  type Declared,
+  decidePrune,
+  type HeldPrune,
+  idOf,
+  lists,
+} from "./prune-guard.ts";
+import { readSpecFile } from "./read-file.ts";
+import { type AbsentFolder, type FolderPlace, type PresentFolder, scanFolder } from "./scan.ts";
+import { SpecEvents } from "./spec-events.ts";
+import {
+  type LoadedFile,
+  loadFile,
+  MANAGER_PREFIX,
+  managerOf,
+  pathOf,
+  reportOf,
+  type SpecFile,
+} from "./spec-file.ts";
+import { Withdrawn } from "./withdrawn.ts";
+
+const READS_AT_ONCE = 16;
+export interface ScanResult {
+  /** Undefined where the folder is not there. */
+  readonly place: FolderPlace | undefined;
+  /** When the clock alone makes another scan worthwhile, in epoch milliseconds. */
+  readonly recheckAt: number | null;
+}
+
+/**
+ * Makes the store say what the folder says, one scan at a time. Level-triggered: each scan compares
+ * everything that is there with everything that the store has declared by files; nothing depends on
+ * having seen an event. Not safe for two scans at once: `SpecFolder` runs them one after another.
+ */
+export class FolderSync implements Disposable {
+  readonly #folder: string;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #events: SpecEvents;
+  readonly #withdrawn: Withdrawn;
+  readonly #unwatch: () => void;
+
+  #files = new Map<string, SpecFile>();
+  #absent: AbsentFolder | undefined;
+  #isEmpty = false;
+  #held: readonly HeldPrune[] = [];
+  #approved = new Set<string>();
+  #missingSince: ReadonlyMap<string, number> = new Map();
+  /** The file system that each file was last seen on; of files that are gone too. */
+  #devices = new Map<string, bigint>();
+  #realpath: string | undefined;
+  #isWriting = false;
+
+  constructor(parts: { folder: string; store: Store; clock: Clock; logger: Logger }) {
+    this.#folder = parts.folder;
+    this.#store = parts.store;
+    this.#clock = parts.clock;
+    this.#events = new SpecEvents(parts.store.events, parts.logger);
+    this.#withdrawn = new Withdrawn(parts.store.settings);
+    this.#unwatch = parts.store.watch((change) => this.#noticeWithdrawal(change));
+  }
+
+  /** `suspects` are files to read again even where their stamps say that they are the same. */
+  async scan(suspects: ReadonlySet<string>, signal: AbortSignal): Promise<ScanResult> {
+    const scan = await scanFolder(this.#folder, signal);
+    signal.throwIfAborted();
+    if (scan.state !== "present") {
+      this.#rest(scan);
+      return { place: undefined, recheckAt: null };
+    }
+    if (this.#absent) this.#events.folderBack();
+    this.#absent = undefined;
+    // Another folder behind the same link: its file system is another one by intention.
+    if (scan.realpath !== this.#realpath) this.#devices = new Map();
+    this.#realpath = scan.realpath;
+
+    const loaded = await this.#read(scan, suspects, signal);
+    await this.#apply(scan, loaded, signal);
+    const recheckAt = this.#prune(scan);
+    this.#remember(scan);
+    return { place: scan, recheckAt };
+  }
+
+  /** Lets go what is held now, in the next scan. */
+  confirmPrune(): readonly Declared[] {
+    for (const held of this.#held) this.#approved.add(idOf(held));
+    return this.#held.map(({ kind, name, file }) => ({ kind, name, file }));
+  }
+
+  report(): SpecsReport {
+    return {
+      folder: this.#folder,
+      state: this.#absent?.state ?? (this.#isEmpty ? "empty" : "watching"),
+      message: this.#message(),
+      files: [...this.#files.values()].map((file) => this.#reportOf(file)),
+      pendingPrune: this.#held.map(({ kind, name, file }) => ({ kind, name, file })),
+    };
+  }
+
+  /** Fields are taken over at any time, long after the file was applied: the store knows which. */
+  #reportOf(file: SpecFile): SpecsReport["files"][number] {
+    const report = reportOf(file);
+    const resources = report.resources.map((resource) => {
+      const entry = this.#store.get(resource.kind, resource.name)?.metadata.managers[
+        managerOf(file.path)
+      ];
+      return entry ? { ...resource, yielded: entry.yielded } : resource;
+    });
+    return { ...report, resources };
+  }
+
+  /** Whether a file waits for the store to change, such as for another file to let go. */
+  get isWaiting(): boolean {
+    return [...this.#files.values()].some((file) => file.retry);
+  }
+
+  [Symbol.dispose](): void {
+    this.#unwatch();
+  }
+
+  /** The folder is not there: what it said last holds, and nothing is counted against it. */
+  #rest(absent: AbsentFolder): void {
+    if (this.#absent?.message !== absent.message) this.#events.folderAway(absent);
+    this.#absent = absent;
+    this.#isEmpty = false;
+    this.#held = [];
+    this.#missingSince = new Map();
+  }
+
+  /** Texts of the files that may be different from what was applied. */
+  async #read(
+    scan: PresentFolder,
+    suspects: ReadonlySet<string>,
+    signal: AbortSignal,
+  ): Promise<Map<string, LoadedFile>> {
+    const lost = this.#lost();
+    const next = new Map<string, SpecFile>();
+    const loaded = new Map<string, LoadedFile>();
+    const queue: string[] = [];
+    for (const [path, { stamp }] of scan.files) {
+      const known = this.#files.get(path);
+      const isSame =
+        known?.stamp === stamp && !known.retry && !suspects.has(path) && !lost.has(path);
+      if (known && isSame) next.set(path, known);
+      else queue.push(path);
+    }
+    const gone = new Set<string>();
+    const read = async (path: string): Promise<void> => {
+      const scanned = scan.files.get(path);
+      if (!scanned) return;
+      const known = this.#files.get(path);
+      const content =
+        scanned.problem === undefined
+          ? await readSpecFile(join(scan.realpath, path))
+          : { problem: scanned.problem };
+      signal.throwIfAborted();
+      if (content === undefined) {
+        gone.add(path);
+        return;
+      }
+      const isSame =
+        known &&
+        "hash" in content &&
+        known.hash === content.hash &&
+        !known.retry &&
+        !lost.has(path);
+      if (isSame) next.set(path, { ...known, stamp: scanned.stamp });
+      else loaded.set(path, loadFile(path, scanned, content));
+    };
+    const worker = async (): Promise<void> => {
+      for (let path = queue.pop(); path !== undefined; path = queue.pop()) await read(path);
+    };
+    await Promise.all(Array.from({ length: READS_AT_ONCE }, worker));
+
+    // In the order of the scan, and with the files to be applied still as they were.
+    this.#files = new Map(
+      [...scan.files.keys()].flatMap((path) => {
+        const file = next.get(path) ?? (gone.has(path) ? undefined : this.#files.get(path));
+        return file ? [[path, file]] : [];
+      }),
+    );
+    return new Map([...loaded].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  /** Files whose resources the store does not have any more, though nobody said so. */
+  #lost(): ReadonlySet<string> {
+    const declared = new Set(this.#declared().map(idOf));
+    const lost = new Set<string>();
+    for (const { path, state, hash, keys } of this.#files.values()) {
+      if (state !== "applied") continue;
+      for (const key of keys ?? []) {
+        const isThere = declared.has(idOf({ ...key, file: path }));
+        if (!isThere && !this.#withdrawn.has(key, path, hash)) lost.add(path);
+      }
+    }
+    return lost;
+  }
+
+  async #apply(
+    scan: PresentFolder,
+    loaded: ReadonlyMap<string, LoadedFile>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (loaded.size === 0) return;
+    const files = new Map(this.#files);
+    await applyFiles(
+      loaded,
+      {
+        store: this.#store,
+        events: this.#events,
+        declared: () => this.#declared(),
+        known: this.#files,
+        isUnknown: (file) => isUnknown(scan, file),
+        isConfirmed: (declared) => this.#isConfirmed(declared),
+        isWithdrawn: (key, { path, hash }) => this.#withdrawn.has(key, path, hash),
+        onOutcome: (file, outcome) => {
+          const next = this.#fileOf(file, outcome);
+          this.#events.refused(files.get(file.path), next);
+          files.set(file.path, next);
+        },
+      },
+      signal,
+    );
+    this.#files = new Map([...files].toSorted(([x], [y]) => (x < y ? -1 : 1)));
+  }
+
+  #fileOf(file: LoadedFile, outcome: FileOutcome): SpecFile {
+    const { path, stamp, hash, keys, mentions } = file;
+    const time = timestamp(this.#clock.now());
+    const state = outcome.state;
+    const shared = { path, stamp, hash, keys, mentions, time, state };
+    if (outcome.state === "applied") {
+      return { ...shared, retry: false, resources: outcome.resources, errors: [] };
+    }
+    const resources = this.#declared()
+      .filter((declared) => declared.file === path)
+      .map(({ kind, name }) => ({ kind, name, yielded: [] }));
+    return { ...shared, retry: file.keys !== undefined, resources, errors: outcome.errors };
+  }
+
+  #prune(scan: PresentFolder): number | null {
+    const declared = this.#declared();
+    const isEmpty = scan.files.size === 0 && scan.unknown.size === 0;
+    const decision = decidePrune({
+      declared,
+      files: this.#files,
+      isUnknown: (file) => isUnknown(scan, file),
+      isUnmounted: (file) => this.#isUnmounted(scan, file),
+      isEmpty,
+      missingSince: this.#missingSince,
+      approved: this.#approved,
+      now: this.#clock.now(),
+    });
+    this.#missingSince = decision.missingSince;
+    this.#approved = new Set([...this.#approved].filter((id) => decision.missingSince.has(id)));
+    for (const pruned of decision.prune) this.#delete(pruned);
+    this.#isEmpty = isEmpty && declared.length > decision.prune.length;
+    this.#events.held(this.#held, decision.held);
+    this.#held = decision.held;
+    return decision.recheckAt;
+  }
+
+  /** In this order: a crash in between leaves it declared, so that the next start goes on. */
+  #delete({ kind, name, file }: Declared): void {
+    const manager = managerOf(file);
+    this.#isWriting = true;
+    try {
+      const intent = { actor: { name: manager }, manager, force: true };
+      if (this.#store.get(kind, name)?.metadata.deletionTimestamp === null) {
+        this.#store.delete(kind, name, intent);
+      }
+      if (this.#store.get(kind, name)) this.#store.releaseManager(kind, name, manager);
+      this.#events.pruned({ kind, name, file });
+    } catch (error) {
+      if (isAbort(error)) throw error;
+      this.#events.pruneFailed({ kind, name, file }, error);
+    } finally {
+      this.#isWriting = false;
+    }
+  }
+
+  #remember(scan: PresentFolder): void {
+    for (const path of scan.files.keys()) {
+      const device = scan.folders.get(parentOf(path));
+      if (device !== undefined) this.#devices.set(path, device);
+    }
+    const kept = new Set(this.#declared().map(({ file }) => file));
+    for (const path of this.#devices.keys()) {
+      if (!scan.files.has(path) && !kept.has(path)) this.#devices.delete(path);
+    }
+    this.#withdrawn.keepOnly((file, hash) => {
+      const known = this.#files.get(file);
+      return known ? known.hash === hash || known.keys === undefined : isUnknown(scan, file);
+    });
+  }
+
+  /** A deletion by somebody else, seen the moment that it is asked for. */
+  #noticeWithdrawal({ type, kind, name }: Change): void {
+    if (this.#isWriting || kind === null || (type !== "modified" && type !== "deleted")) return;
+    const resource = this.#store.get(kind, name);
+    if (resource && resource.metadata.deletionTimestamp === null) return;
+    for (const file of this.#files.values()) {
+      const key = { kind, name };
+      if (file.state === "applied" && lists(file, key)) {
+        this.#withdrawn.add(key, file.path, file.hash);
+      }
+    }
+  }
+
+  #declared(): Declared[] {
+    const declared: Declared[] = [];
+    for (const [manager, keys] of this.#store.declaredBy(MANAGER_PREFIX)) {
+      for (const { kind, name } of keys) declared.push({ kind, name, file: pathOf(manager) });
+    }
+    return declared;
+  }
+
+  #isConfirmed(declared: Declared): boolean {
+    const since = this.#missingSince.get(idOf(declared));
+    return since !== undefined && this.#clock.now() - since >= CONFIRM_AFTER_MS;
+  }
+
+  #isUnmounted(scan: PresentFolder, file: string): boolean {
+    const device = this.#devices.get(file);
+    if (device === undefined) return false;
+    let folder = parentOf(file);
+    while (folder !== "" && !scan.folders.has(folder)) folder = parentOf(folder);
+    return scan.folders.get(folder) !== device;
+  }
+
+  #message(): string | null {
+    if (this.#absent) {
+      return `the folder is ${this.#absent.state} (${this.#absent.message}): what was applied before stays as it is`;
+    }
+    const [first] = this.#held;
+    if (!first) return null;
+    const count =
+      this.#held.length === 1 ? "one deletion waits" : `${this.#held.length} deletions wait`;
+    return `${count} for \`berth prune --confirm\`: ${first.reason}`;
+  }
+}
+
+function isUnknown(scan: PresentFolder, file: string): boolean {
+  for (let path = file; path !== ""; path = parentOf(path)) {
+    if (scan.unknown.has(path)) return true;
+  }
+  return false;
+}
+
+function parentOf(path: string): string {
+  const parent = posix.dirname(path);
+  return parent === "." ? "" : parent;
+}

@@ -1,0 +1,86 @@
+import { type ParsedDocument, type ParseProblem, parseDocuments } from "../../resources/parse.ts";
+import type { SpecFileReport } from "../port.ts";
+import type { FileView, ResourceKey } from "./prune-guard.ts";
+import type { FileContent } from "./read-file.ts";
+import type { ScannedFile } from "./scan.ts";
+
+/**
+ * What is known of one file of the folder. `state` goes
+ *   invalid   its text cannot be read or understood: it changes nothing, what it declared stays declared
+ *   conflict  understood, but the store refused it: tried again by each scan
+ *   applied   the store has what it says
+ */
+export interface SpecFile extends FileView {
+  readonly path: string;
+  readonly stamp: string;
+  /** sha256 of the text; empty where it cannot be read. */
+  readonly hash: string;
+  readonly state: SpecFileReport["state"];
+  /** The store refused it for a reason that may pass without an edit. */
+  readonly retry: boolean;
+  readonly resources: SpecFileReport["resources"];
+  readonly errors: readonly ParseProblem[];
+  readonly time: string;
+}
+
+/** A file's text, read in this scan. */
+export interface LoadedFile {
+  readonly path: string;
+  readonly stamp: string;
+  readonly hash: string;
+  readonly documents: readonly ParsedDocument[];
+  readonly errors: readonly ParseProblem[];
+  /** Undefined where the text is not understood. */
+  readonly keys: readonly ResourceKey[] | undefined;
+  readonly mentions: (word: string) => boolean;
+}
+
+export function loadFile(path: string, scanned: ScannedFile, content: FileContent): LoadedFile {
+  const { stamp } = scanned;
+  if ("problem" in content) {
+    const error = { line: 1, column: 1, message: content.problem };
+    return {
+      path,
+      stamp,
+      hash: "",
+      documents: [],
+      errors: [error],
+      keys: undefined,
+      mentions: never,
+    };
+  }
+  const { documents, errors } = parseDocuments(content.bytes);
+  const { hash } = content;
+  if (errors.length > 0) {
+    const text = Buffer.from(content.bytes).toString("latin1");
+    const mentions = (word: string) => hasWord(text, word);
+    return { path, stamp, hash, documents: [], errors, keys: undefined, mentions };
+  }
+  const keys = documents.map(({ manifest }) => ({
+    kind: manifest.kind,
+    name: manifest.metadata.name,
+  }));
+  return { path, stamp, hash, documents, errors, keys, mentions: never };
+}
+
+export function reportOf(file: SpecFile): SpecFileReport {
+  const { path, state, hash, resources, errors, time } = file;
+  return { file: path, state, contentHash: hash, resources, errors, time };
+}
+
+export function managerOf(path: string): string {
+  return `${MANAGER_PREFIX}${path}`;
+}
+
+export function pathOf(manager: string): string {
+  return manager.slice(MANAGER_PREFIX.length);
+}
+
+export const MANAGER_PREFIX = "file:";
+
+const never = () => false;
+
+/** Names hold no character that means something in a pattern, but hyphens: part of a word here. */
+function hasWord(text: string, word: string): boolean {
+  return new RegExp(`(?<![a-z0-9-])${word}(?![a-z0-9-])`).test(text);
+}

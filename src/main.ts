@@ -1,0 +1,193 @@
+import { EventEmitter, once } from "node:events";
+import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { join } from "node:path";
+import { collectDefaultMetrics, Registry } from "prom-client";
+import { writeLocalToken } from "./api/auth/local-token.ts";
+import { ensurePassword } from "./api/auth/password.ts";
+import { buildApi } from "./api/server.ts";
+import { Cleanup } from "./base/cleanup.ts";
+import { systemClock } from "./base/clock.ts";
+import type { Config } from "./base/config.ts";
+import { BerthError } from "./base/errors.ts";
+import { createLogger } from "./base/logger.ts";
+import { packageVersion } from "./base/package-version.ts";
+import { loadCatalog } from "./controller/catalog.ts";
+import { Controllers } from "./controller/control-plane.ts";
+import { FileLogArchive } from "./controller/logs/file-archive.ts";
+import { Manager } from "./controller/manager.ts";
+import { controllerMetrics } from "./controller/metrics.ts";
+import { DockerRuntime } from "./controller/runtime/docker.ts";
+import { metered } from "./controller/runtime/metered.ts";
+import { SpecFolder } from "./controller/specs/spec-folder.ts";
+import { openStore } from "./store/sqlite-store.ts";
+
+export { restoreStore } from "./store/restore.ts";
+
+/** What `run/berth.json` and the ready line say; the password only where this start made it. */
+export interface ReadyInfo {
+  /** http://host:port, as bound. */
+  readonly api: string;
+  readonly specs_dir: string;
+  readonly data_dir: string;
+  readonly instance: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly docker_host: string;
+  readonly password?: string;
+}
+
+export interface RunningServer {
+  readonly ready: ReadyInfo;
+  /** Resolves when the server has ended. */
+  readonly closed: Promise<void>;
+  /** Ends the server; apps go on. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+/**
+ * Builds every part and starts it: the store first, because it keeps a second server out, then the
+ * reconcilers, the watched folder, and last the API. What was started is ended again when a later
+ * part fails. An engine that does not answer is no reason not to start: health says so.
+ */
+export async function runServer(config: Config): Promise<RunningServer> {
+  const logger = createLogger({ format: config.logFormat, level: config.logLevel });
+  const clock = systemClock;
+  const version = packageVersion();
+  await using starting = new Cleanup();
+  await mkdir(join(config.dataDir, "run"), { recursive: true, mode: 0o700 });
+  // It may have been there before, open to others; where it is not ours to close, doctor says so.
+  await chmod(config.dataDir, 0o700).catch(() => {});
+  const store = starting.use(openStore({ dataDir: config.dataDir, clock, logger }));
+  const metrics = new Registry();
+  collectDefaultMetrics({ register: metrics });
+  const controllerCounts = controllerMetrics(metrics);
+  const docker = starting.use(new DockerRuntime({ host: config.dockerHost, clock }));
+  const runtime = metered(docker, controllerCounts.engineCalls);
+  const archive = new FileLogArchive({
+    dir: join(config.dataDir, "logs"),
+    runtime,
+    logger,
+    now: () => clock.now(),
+  });
+  const manager = starting.use(
+    new Manager({
+      store,
+      runtime,
+      clock,
+      logger,
+      archive,
+      metrics: controllerCounts,
+      random: Math.random,
+    }),
+  );
+  const folder = new SpecFolder({ folder: config.specsDir, store, clock, logger });
+  const control = new Controllers({
+    store,
+    runtime,
+    archive,
+    manager,
+    specs: folder,
+    now: () => clock.now(),
+  });
+  const templates = [
+    ...loadCatalog(join(import.meta.dirname, "../templates")),
+    ...(config.templatesDir === undefined ? [] : loadCatalog(config.templatesDir)),
+  ];
+  // Before a password is made, too: it is shown once, and not by a server that does not come up.
+  await assertListenable(config);
+  const password = await ensurePassword(store, config.password);
+
+  const ending = new AbortController();
+  starting.defer(() => ending.abort());
+  manager.start();
+  starting.use(folder);
+  await folder.start(ending.signal);
+
+  const api = buildApi({ store, control, clock, logger, metrics, version, config, templates });
+  starting.defer(() => api.close());
+  await listen((address) => api.listen(address), config);
+  await writeLocalToken(store.tokens, join(config.dataDir, "run", "token"));
+  const ready = {
+    api: boundAddress(api.server.address(), config),
+    specs_dir: config.specsDir,
+    data_dir: config.dataDir,
+    instance: store.instanceId,
+    pid: process.pid,
+    version,
+    docker_host: config.dockerHost,
+  };
+  await writeReady(config.dataDir, ready);
+  logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
+
+  const parts = starting.move();
+  let closing: Promise<void> | undefined;
+  const ended = new EventEmitter();
+  const untilEnded = async () => void (await once(ended, "end"));
+  return {
+    ready: password === undefined ? ready : { ...ready, password },
+    closed: untilEnded(),
+    close: () => {
+      closing ??= parts[Symbol.asyncDispose]().finally(() => ended.emit("end"));
+      return closing;
+    },
+  };
+}
+
+/**
+ * Throws where the address cannot be had, before anything is reconciled: a server that will not come
+ * up must not have changed anything.
+ */
+async function assertListenable(config: Config): Promise<void> {
+  const probe = createServer();
+  try {
+    await listen(
+      ({ host, port }) =>
+        new Promise<void>((resolve, reject) => {
+          probe.once("error", reject).listen({ host, port }, resolve);
+        }),
+      config,
+    );
+  } finally {
+    probe.close();
+  }
+}
+
+async function listen(
+  bind: (address: { host: string; port: number }) => Promise<unknown>,
+  config: Config,
+): Promise<void> {
+  const { host, port } = config.listen;
+  try {
+    await bind({ host, port });
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    if (code === "EADDRINUSE") {
+      throw new BerthError("conflict", `port ${port} of ${host} is taken by another program`, {
+        hint: `choose another one with --listen ${host}:PORT, or --listen ${host}:0 for any`,
+        cause: error,
+      });
+    }
+    if (code === "EACCES" || code === "EADDRNOTAVAIL") {
+      throw new BerthError("conflict", `cannot listen on ${host}:${port} (${code})`, {
+        hint: "choose another --listen",
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+/** Written whole or not at all: the command line reads it at any moment. */
+async function writeReady(dataDir: string, ready: ReadyInfo): Promise<void> {
+  const file = join(dataDir, "run", "berth.json");
+  await writeFile(`${file}.new`, `${JSON.stringify(ready, null, 2)}\n`, { mode: 0o600 });
+  await rename(`${file}.new`, file);
+}
+
+/** The address as bound, with the port that the system picked where 0 was asked for. */
+function boundAddress(bound: AddressInfo | string | null, config: Config): string {
+  const address = typeof bound === "object" && bound !== null ? bound.address : config.listen.host;
+  const port = typeof bound === "object" && bound !== null ? bound.port : config.listen.port;
+  return address.includes(":") ? `http://[${address}]:${port}` : `http://${address}:${port}`;
+}

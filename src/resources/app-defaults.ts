@@ -1,0 +1,130 @@
+import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
+import type { AppSpec, SecretReference, Volume } from "./app.ts";
+
+/** An AppSpec with every default filled in and every quantity in its unit. */
+export interface EffectiveApp {
+  readonly image: string | undefined;
+  readonly port: number | undefined;
+  readonly domain: string | undefined;
+  readonly env: Readonly<Record<string, string | SecretReference>>;
+  readonly entrypoint: readonly string[] | undefined;
+  readonly command: readonly string[] | undefined;
+  readonly user: string | undefined;
+  readonly workingDir: string | undefined;
+  readonly running: boolean;
+  readonly suspend: boolean;
+  readonly replicas: number;
+  readonly memoryBytes: number | undefined;
+  readonly nanoCpus: number | undefined;
+  readonly volumes: readonly Volume[];
+  readonly ports: readonly EffectivePort[];
+  readonly healthCheck: EffectiveHealthCheck;
+  readonly rollout: {
+    readonly strategy: "rolling" | "recreate";
+    readonly progressDeadlineMs: number;
+    readonly drainMs: number;
+    readonly autoRevert: boolean;
+  };
+  readonly restart: {
+    readonly attempts: number;
+    readonly intervalMs: number;
+    readonly backoffMs: number;
+  };
+  readonly stopGraceMs: number;
+  readonly dependsOn: readonly string[];
+  readonly pullPolicy: "IfNotPresent" | "Always";
+  readonly pullSecret: string | undefined;
+}
+
+export interface EffectivePort {
+  readonly host: number;
+  readonly container: number;
+  readonly protocol: "tcp" | "udp";
+  readonly address: string;
+}
+
+export type HealthProbe =
+  | { readonly type: "http"; readonly port: number; readonly path: string }
+  | { readonly type: "command"; readonly command: readonly string[] }
+  | { readonly type: "tcp"; readonly port: number }
+  /** No port and no check: running is all that can be asked. */
+  | { readonly type: "running" };
+
+export interface EffectiveHealthCheck {
+  readonly probe: HealthProbe;
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+  readonly retries: number;
+  readonly startPeriodMs: number;
+}
+
+const envText = (value: string | number | boolean | SecretReference): string | SecretReference =>
+  typeof value === "object" ? value : String(value);
+
+/**
+ * Fills the defaults. The interval at rest follows Kubernetes (10 s), or Docker (30 s)
+ * where nobody asked for a check and only the port is tried; while a rollout waits, the
+ * reconciler probes more often. The restart budget is that of a Compose or systemd unit that is
+ * kept on a short leash: five restarts in ten minutes.
+ */
+export function effectiveApp(spec: AppSpec): EffectiveApp {
+  const health = spec.healthCheck ?? {};
+  const cpu = spec.resources?.cpu;
+  return {
+    image: spec.image,
+    port: spec.port,
+    domain: spec.domain,
+    env: Object.fromEntries(
+      Object.entries(spec.env ?? {}).map(([key, value]) => [key, envText(value)]),
+    ),
+    entrypoint: spec.entrypoint?.length ? spec.entrypoint : undefined,
+    command: spec.command?.length ? spec.command : undefined,
+    user: spec.user,
+    workingDir: spec.workingDir,
+    running: spec.running ?? true,
+    suspend: spec.suspend ?? false,
+    replicas: spec.replicas ?? 1,
+    memoryBytes:
+      spec.resources?.memory === undefined ? undefined : parseBytes(spec.resources.memory),
+    nanoCpus: cpu === undefined ? undefined : parseCpu(String(cpu)),
+    volumes: spec.volumes ?? [],
+    ports: (spec.ports ?? []).map((port) => ({
+      host: port.host,
+      container: port.container,
+      protocol: port.protocol ?? "tcp",
+      address: port.address ?? "0.0.0.0",
+    })),
+    healthCheck: {
+      probe: probeOf(spec),
+      intervalMs: parseDuration(health.interval ?? (spec.healthCheck ? "10s" : "30s")),
+      timeoutMs: parseDuration(health.timeout ?? "2s"),
+      retries: health.retries ?? 3,
+      startPeriodMs: parseDuration(health.startPeriod ?? "0s"),
+    },
+    rollout: {
+      strategy: spec.rollout?.strategy ?? "rolling",
+      progressDeadlineMs: parseDuration(spec.rollout?.progressDeadline ?? "60s"),
+      drainMs: parseDuration(spec.rollout?.drain ?? "10s"),
+      autoRevert: spec.rollout?.autoRevert ?? true,
+    },
+    restart: {
+      attempts: spec.restart?.attempts ?? 5,
+      intervalMs: parseDuration(spec.restart?.interval ?? "10m"),
+      backoffMs: parseDuration(spec.restart?.backoff ?? "1s"),
+    },
+    stopGraceMs: parseDuration(spec.stopGracePeriod ?? "10s"),
+    dependsOn: spec.dependsOn ?? [],
+    pullPolicy: spec.pullPolicy ?? "IfNotPresent",
+    pullSecret: spec.pullSecret,
+  };
+}
+
+function probeOf(spec: AppSpec): HealthProbe {
+  const health = spec.healthCheck ?? {};
+  if (health.command) return { type: "command", command: health.command };
+  const port = health.port ?? spec.port;
+  if (port === undefined) return { type: "running" };
+  return health.path === undefined
+    ? { type: "tcp", port }
+    : { type: "http", port, path: health.path };
+}

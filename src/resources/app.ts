@@ -1,0 +1,203 @@
+import { type Static, Type } from "typebox";
+import { Bytes, ContainerPath, Cpu, Domain, Duration, Name, Port } from "./fields.ts";
+
+const closed = { additionalProperties: false } as const;
+
+/** A value that stays in a Secret: `key` may be left out where the Secret has one key only. */
+export const SecretReference = Type.Object(
+  { secret: Name, key: Type.Optional(Type.String({ minLength: 1, maxLength: 253 })) },
+  { ...closed, description: "a value from a Secret" },
+);
+export type SecretReference = Static<typeof SecretReference>;
+
+/** Numbers and booleans are what YAML makes of `PORT: 80` and `DEBUG: true`; the container gets their text. */
+export const EnvValue = Type.Union(
+  [Type.String({ maxLength: 131_072 }), Type.Number(), Type.Boolean(), SecretReference],
+  {
+    description: "text, a number, true or false, or { secret: NAME, key: KEY }",
+  },
+);
+export type EnvValue = Static<typeof EnvValue>;
+
+export const GitSource = Type.Object(
+  {
+    url: Type.String({
+      minLength: 1,
+      maxLength: 2048,
+      description: "https://, ssh:// or git@host:path",
+    }),
+    ref: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 255,
+        description: "branch, tag or commit; default: the remote's HEAD",
+      }),
+    ),
+    path: Type.Optional(
+      Type.String({ maxLength: 1024, description: "folder of the repository that is built" }),
+    ),
+    dockerfile: Type.Optional(
+      Type.String({ maxLength: 1024, description: "relative to path; default: Dockerfile" }),
+    ),
+    credential: Type.Optional(Name),
+    interval: Type.Optional(Duration),
+  },
+  closed,
+);
+export type GitSource = Static<typeof GitSource>;
+
+export const AppSource = Type.Union(
+  [
+    Type.Object({ git: GitSource }, closed),
+    Type.Object(
+      {
+        archive: Type.String({
+          pattern: "^[0-9a-f]{64}$",
+          description: "sha256 of an uploaded archive",
+        }),
+      },
+      closed,
+    ),
+    Type.Object(
+      {
+        local: Type.String({
+          minLength: 1,
+          maxLength: 1024,
+          description: "a folder, relative to the spec file",
+        }),
+      },
+      closed,
+    ),
+  ],
+  { description: "one of git, archive or local" },
+);
+
+export const Volume = Type.Union(
+  [
+    Type.Object(
+      { name: Name, path: ContainerPath, readOnly: Type.Optional(Type.Boolean()) },
+      closed,
+    ),
+    Type.Object(
+      { hostPath: ContainerPath, path: ContainerPath, readOnly: Type.Optional(Type.Boolean()) },
+      closed,
+    ),
+  ],
+  { description: "a named volume (name) or a folder of the machine (hostPath), mounted at path" },
+);
+export type Volume = Static<typeof Volume>;
+
+export const PublishedPort = Type.Object(
+  {
+    host: Port,
+    container: Port,
+    protocol: Type.Optional(Type.Union([Type.Literal("tcp"), Type.Literal("udp")])),
+    address: Type.Optional(
+      Type.String({
+        pattern: "^[0-9a-fA-F.:]+$",
+        description: "default: every address of the machine",
+      }),
+    ),
+  },
+  closed,
+);
+
+export const HealthCheck = Type.Object(
+  {
+    path: Type.Optional(
+      Type.String({
+        pattern: "^/",
+        maxLength: 2048,
+        description: "healthy when a GET answers 200 to 399",
+      }),
+    ),
+    port: Type.Optional(Port),
+    command: Type.Optional(
+      Type.Array(Type.String(), { minItems: 1, description: "healthy when it ends with 0" }),
+    ),
+    interval: Type.Optional(Duration),
+    timeout: Type.Optional(Duration),
+    retries: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+    startPeriod: Type.Optional(Duration),
+  },
+  {
+    ...closed,
+    description: "path (http) or command; without either, the port accepts a connection",
+  },
+);
+
+export const Rollout = Type.Object(
+  {
+    strategy: Type.Optional(Type.Union([Type.Literal("rolling"), Type.Literal("recreate")])),
+    progressDeadline: Type.Optional(Duration),
+    drain: Type.Optional(Duration),
+    autoRevert: Type.Optional(Type.Boolean()),
+  },
+  closed,
+);
+
+export const RestartBudget = Type.Object(
+  {
+    attempts: Type.Optional(Type.Integer({ minimum: 0, maximum: 1000 })),
+    interval: Type.Optional(Duration),
+    backoff: Type.Optional(Duration),
+  },
+  { ...closed, description: "at most `attempts` restarts in any `interval`" },
+);
+
+/** What a person writes under `spec` of an App. Defaults are in `app-defaults.ts`. */
+export const AppSpec = Type.Object(
+  {
+    image: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 512,
+        pattern: "^[^\\s]+$",
+        description: "image reference, such as nginx:1.27",
+      }),
+    ),
+    source: Type.Optional(AppSource),
+    port: Type.Optional(Port),
+    domain: Type.Optional(Domain),
+    env: Type.Optional(
+      Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_.-]*$" }), EnvValue, {
+        maxProperties: 1000,
+        additionalProperties: false,
+      }),
+    ),
+    entrypoint: Type.Optional(
+      Type.Array(Type.String(), { description: "replaces the image's ENTRYPOINT" }),
+    ),
+    command: Type.Optional(Type.Array(Type.String(), { description: "replaces the image's CMD" })),
+    user: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    workingDir: Type.Optional(ContainerPath),
+    running: Type.Optional(Type.Boolean({ description: "false keeps the app stopped" })),
+    suspend: Type.Optional(Type.Boolean({ description: "true: Berth does not touch the app" })),
+    replicas: Type.Optional(Type.Integer({ minimum: 1, maximum: 50 })),
+    resources: Type.Optional(
+      Type.Object(
+        {
+          memory: Type.Optional(Bytes),
+          cpu: Type.Optional(Type.Union([Cpu, Type.Number({ exclusiveMinimum: 0 })])),
+        },
+        closed,
+      ),
+    ),
+    volumes: Type.Optional(Type.Array(Volume, { maxItems: 100 })),
+    ports: Type.Optional(
+      Type.Array(PublishedPort, {
+        maxItems: 100,
+        description: "ports of the machine, beside the app's own",
+      }),
+    ),
+    healthCheck: Type.Optional(HealthCheck),
+    rollout: Type.Optional(Rollout),
+    restart: Type.Optional(RestartBudget),
+    stopGracePeriod: Type.Optional(Duration),
+    dependsOn: Type.Optional(Type.Array(Name, { maxItems: 100 })),
+    pullPolicy: Type.Optional(Type.Union([Type.Literal("IfNotPresent"), Type.Literal("Always")])),
+    pullSecret: Type.Optional(Name),
+  },
+  { ...closed, description: "An app: containers of one image, kept running." },
+);
+export type AppSpec = Static<typeof AppSpec>;

@@ -1,0 +1,203 @@
+import { isIP } from "node:net";
+import type { SpecIssue } from "../base/errors.ts";
+import { formatBytes, parseBytes, parseCpu, parseDuration } from "../base/units.ts";
+import type { AppSpec } from "./app.ts";
+import {
+  domainProblem,
+  type IssueList,
+  imageProblem,
+  issueList,
+  staysInside,
+} from "./check-fields.ts";
+
+/** Everything about an App spec that its schema cannot say. */
+export function checkAppSpec(spec: AppSpec, name: string | undefined): SpecIssue[] {
+  const { issues, add } = issueList();
+  checkSource(spec, add);
+  checkProcess(spec, add);
+  checkHealth(spec, add);
+  checkDurations(spec, add);
+  checkLimits(spec, add);
+  checkVolumes(spec, add);
+  checkPorts(spec, add);
+  checkDependencies(spec, name, add);
+  const problem = spec.domain === undefined ? undefined : domainProblem(spec.domain);
+  if (problem !== undefined) add(["spec", "domain"], `"${spec.domain}" ${problem}`);
+  return issues;
+}
+
+type Add = IssueList["add"];
+
+function checkSource(spec: AppSpec, add: Add): void {
+  if (spec.image === undefined && spec.source === undefined) {
+    add(["spec"], "needs image (an image reference) or source (something to build)");
+  }
+  if (spec.image !== undefined && spec.source !== undefined) {
+    add(["spec", "source"], "set image or source, not both");
+  }
+  const problem = spec.image === undefined ? undefined : imageProblem(spec.image);
+  if (problem !== undefined) add(["spec", "image"], `"${spec.image}" ${problem}`);
+  if (spec.source && "git" in spec.source) {
+    for (const key of ["path", "dockerfile"] as const) {
+      const value = spec.source.git[key];
+      if (value !== undefined && !staysInside(value)) {
+        add(["spec", "source", "git", key], "has to be a path inside the repository, without ..");
+      }
+    }
+  }
+}
+
+/** The engine takes arguments and variables as C strings, and an empty word names no program. */
+function checkProcess(spec: AppSpec, add: Add): void {
+  for (const key of ["entrypoint", "command"] as const) {
+    const words = spec[key] ?? [];
+    // Behind an entrypoint the command is arguments only, and an empty argument is a fine one.
+    const namesProgram = key === "entrypoint" || !spec.entrypoint?.length;
+    if (namesProgram && words[0] === "") {
+      add(["spec", key, "0"], "names no program: the first entry is empty");
+    }
+    for (const [index, word] of words.entries()) {
+      if (word.includes("\0")) add(["spec", key, String(index)], "holds a NUL character");
+    }
+  }
+  for (const [variable, value] of Object.entries(spec.env ?? {})) {
+    if (typeof value === "string" && value.includes("\0")) {
+      add(["spec", "env", variable], "holds a NUL character");
+    }
+    if (typeof value === "number" && !isExact(value)) {
+      add(["spec", "env", variable], "loses digits as a number; put it in quotes");
+    }
+  }
+}
+
+/** Whole numbers beyond 2^53 have been rounded already by whoever parsed them. */
+function isExact(value: number): boolean {
+  return !Number.isInteger(value) || Number.isSafeInteger(value);
+}
+
+function checkHealth(spec: AppSpec, add: Add): void {
+  const health = spec.healthCheck;
+  if (!health) return;
+  const at = ["spec", "healthCheck"];
+  if (health.command !== undefined) {
+    for (const key of ["path", "port"] as const) {
+      if (health[key] !== undefined) add([...at, "command"], `set ${key} or command, not both`);
+    }
+    if (health.command[0] === "") add([...at, "command", "0"], "names no program: it is empty");
+    if (health.command.some((word) => word.includes("\0"))) {
+      add([...at, "command"], "holds a NUL character");
+    }
+  }
+  if (health.path !== undefined && health.port === undefined && spec.port === undefined) {
+    add([...at, "path"], "needs a port: set spec.port or spec.healthCheck.port");
+  }
+  if (health.path !== undefined && /[\s\p{Cc}]/u.test(health.path)) {
+    add([...at, "path"], "holds white space; write it as %20");
+  }
+}
+
+/** As long as the longest timer that anybody could mean; more is a slip of the unit. */
+const DURATION_MAX_MS = 365 * 86_400_000;
+
+function checkDurations(spec: AppSpec, add: Add): void {
+  const git = spec.source && "git" in spec.source ? spec.source.git : undefined;
+  const durations: [path: string[], text: string | undefined, mayBeZero: boolean][] = [
+    [["source", "git", "interval"], git?.interval, false],
+    [["healthCheck", "interval"], spec.healthCheck?.interval, false],
+    [["healthCheck", "timeout"], spec.healthCheck?.timeout, false],
+    [["healthCheck", "startPeriod"], spec.healthCheck?.startPeriod, true],
+    [["rollout", "progressDeadline"], spec.rollout?.progressDeadline, false],
+    [["rollout", "drain"], spec.rollout?.drain, true],
+    [["restart", "interval"], spec.restart?.interval, false],
+    [["restart", "backoff"], spec.restart?.backoff, true],
+    [["stopGracePeriod"], spec.stopGracePeriod, true],
+  ];
+  for (const [path, text, mayBeZero] of durations) {
+    if (text === undefined) continue;
+    const durationMs = parseDuration(text);
+    if (!mayBeZero && durationMs < 1) add(["spec", ...path], "has to be longer than 0");
+    if (durationMs > DURATION_MAX_MS) add(["spec", ...path], "is longer than a year (365d)");
+  }
+}
+
+/** What the engine refuses to go below. */
+const MEMORY_MIN_BYTES = 6 * 1_048_576;
+
+function checkLimits(spec: AppSpec, add: Add): void {
+  const { memory, cpu } = spec.resources ?? {};
+  if (memory !== undefined) {
+    const bytes = parseBytes(memory);
+    if (bytes < MEMORY_MIN_BYTES) {
+      add(
+        ["spec", "resources", "memory"],
+        `${memory} is ${formatBytes(bytes)}; a container needs at least 6Mi`,
+      );
+    }
+    if (!Number.isSafeInteger(bytes)) {
+      add(["spec", "resources", "memory"], "is more memory than any machine has");
+    }
+  }
+  if (cpu !== undefined) {
+    const nanoCpus = typeof cpu === "number" ? cpu * 1e9 : parseCpu(cpu);
+    // The engine's smallest share: a hundredth of a CPU.
+    if (nanoCpus < 10_000_000) add(["spec", "resources", "cpu"], "has to be at least 0.01 (10m)");
+    if (nanoCpus > 100_000 * 1e9) add(["spec", "resources", "cpu"], "is more than any machine has");
+  }
+}
+
+function checkVolumes(spec: AppSpec, add: Add): void {
+  const paths = new Map<string, number>();
+  const names = new Map<string, number>();
+  for (const [index, volume] of (spec.volumes ?? []).entries()) {
+    const at = ["spec", "volumes", String(index)];
+    const path = volume.path.replaceAll(/\/(\.?\/)*/g, "/").replace(/(?<=.)\/\.?$/, "");
+    if (path === "/") add([...at, "path"], "cannot be the root of the container");
+    const samePath = paths.get(path);
+    if (samePath === undefined) paths.set(path, index);
+    else add([...at, "path"], `"${volume.path}" is mounted already by volumes[${samePath}]`);
+    if ("hostPath" in volume) continue;
+    const sameName = names.get(volume.name);
+    if (sameName === undefined) names.set(volume.name, index);
+    else add([...at, "name"], `"${volume.name}" is the name of volumes[${sameName}] already`);
+  }
+}
+
+function checkPorts(spec: AppSpec, add: Add): void {
+  const ports = spec.ports ?? [];
+  if (ports.length > 0 && (spec.replicas ?? 1) > 1) {
+    add(
+      ["spec", "ports"],
+      "a port of the machine belongs to one container: set replicas to 1 or leave ports out",
+    );
+  }
+  for (const [index, port] of ports.entries()) {
+    const at = ["spec", "ports", String(index)];
+    if (port.address !== undefined && isIP(port.address) === 0) {
+      add([...at, "address"], `"${port.address}" is not an IP address`);
+    }
+    const same = ports.findIndex(
+      (other, otherIndex) =>
+        otherIndex < index &&
+        other.host === port.host &&
+        (other.protocol ?? "tcp") === (port.protocol ?? "tcp") &&
+        addressesMeet(other.address, port.address),
+    );
+    if (same !== -1) add([...at, "host"], `${port.host} is published already by ports[${same}]`);
+  }
+}
+
+const everyAddress = ["0.0.0.0", "::"];
+
+function addressesMeet(a = "0.0.0.0", b = "0.0.0.0"): boolean {
+  return a === b || everyAddress.includes(a) || everyAddress.includes(b);
+}
+
+function checkDependencies(spec: AppSpec, name: string | undefined, add: Add): void {
+  const seen = new Set<string>();
+  for (const [index, dependency] of (spec.dependsOn ?? []).entries()) {
+    const at = ["spec", "dependsOn", String(index)];
+    if (dependency === name) add(at, "an app cannot depend on itself");
+    if (seen.has(dependency)) add(at, `"${dependency}" is listed twice`);
+    seen.add(dependency);
+  }
+}

@@ -1,0 +1,87 @@
+import type { SpecIssue } from "../base/errors.ts";
+import { AppSpec } from "./app.ts";
+import { issueList, staysInside } from "./check-fields.ts";
+import type { ModelSpec } from "./model.ts";
+import { suggestion } from "./nearest.ts";
+import type { SecretSpec } from "./secret.ts";
+import type { TemplateSpec } from "./template.ts";
+
+export function checkModelSpec(spec: ModelSpec): SpecIssue[] {
+  const { issues, add } = issueList();
+  if (spec.file !== undefined && !staysInside(spec.file)) {
+    add(["spec", "file"], "has to be a path inside the repository, without ..");
+  }
+  return issues;
+}
+
+/** A registry login has to be whole: half of one would fail at the first pull, far from here. */
+export function checkSecretSpec(spec: SecretSpec): SpecIssue[] {
+  const { issues, add } = issueList();
+  if (spec.type === "registry") {
+    for (const key of ["server", "username", "password"]) {
+      if (!Object.hasOwn(spec.data, key)) {
+        add(
+          ["spec", "data"],
+          `missing key "${key}": a registry Secret holds server, username and password`,
+        );
+      }
+    }
+  }
+  return issues;
+}
+
+export function checkCatalogEntry(spec: TemplateSpec): SpecIssue[] {
+  const { issues, add } = issueList();
+  const names = new Set<string>();
+  for (const [index, parameter] of (spec.parameters ?? []).entries()) {
+    const at = ["spec", "parameters", String(index)];
+    if (parameter.name === "name") {
+      add(
+        [...at, "name"],
+        '"name" always stands for the new app\'s name and cannot be a parameter',
+      );
+    }
+    if (names.has(parameter.name)) {
+      add([...at, "name"], `there are two parameters named "${parameter.name}"`);
+    }
+    names.add(parameter.name);
+    if (parameter.generate !== undefined && parameter.default !== undefined) {
+      add([...at, "default"], "a parameter has a default or a generated value, not both");
+    }
+    if (parameter.pattern !== undefined && !isPattern(parameter.pattern)) {
+      add([...at, "pattern"], "is not a regular expression");
+    }
+  }
+  checkAppFields(spec.app, ["spec", "app"], add);
+  const suffixes = new Set<string>();
+  for (const [index, companion] of (spec.companions ?? []).entries()) {
+    const at = ["spec", "companions", String(index)];
+    if (suffixes.has(companion.suffix)) {
+      add([...at, "suffix"], `there are two companions with the suffix "${companion.suffix}"`);
+    }
+    suffixes.add(companion.suffix);
+    checkAppFields(companion.app, [...at, "app"], add);
+  }
+  return issues;
+}
+
+/** Values may still be placeholders; keys are known now, so a slip shows before anybody uses it. */
+function checkAppFields(
+  app: Readonly<Record<string, unknown>>,
+  at: readonly string[],
+  add: (path: readonly string[], message: string) => void,
+): void {
+  const known = Object.keys(AppSpec.properties);
+  for (const key of Object.keys(app)) {
+    if (!known.includes(key)) add([...at, key], `unknown key "${key}"${suggestion(key, known)}`);
+  }
+  if (!("image" in app) && !("source" in app)) add(at, "needs image or source");
+}
+
+function isPattern(text: string): boolean {
+  try {
+    return new RegExp(text, "u") instanceof RegExp;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,24 @@
+import type { SpecIssue } from "../base/errors.ts";
+import { checkAppSpec } from "./check-app.ts";
+import { checkCatalogEntry, checkModelSpec, checkSecretSpec } from "./check-others.ts";
+import type { Kind, SpecOf } from "./kinds.ts";
+
+/**
+ * What a schema cannot say: fields that exclude or need each other. Pure; expects a spec that
+ * passed its schema. `name` is that of the resource, where it is known.
+ */
+export function checkSpec<K extends Kind>(
+  kind: K,
+  spec: SpecOf[K],
+  name: string | undefined,
+): SpecIssue[] {
+  const check = checks[kind] as (spec: SpecOf[K], name: string | undefined) => SpecIssue[];
+  return check(spec, name);
+}
+
+const checks: { [K in Kind]: (spec: SpecOf[K], name: string | undefined) => SpecIssue[] } = {
+  App: checkAppSpec,
+  Model: checkModelSpec,
+  Template: checkCatalogEntry,
+  Secret: checkSecretSpec,
+};

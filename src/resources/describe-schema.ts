@@ -1,0 +1,111 @@
+import { segmentsOf } from "./json-pointer.ts";
+
+/** The part of JSON Schema that the kinds use. */
+export interface Schema {
+  readonly type?: string;
+  readonly const?: unknown;
+  readonly anyOf?: readonly Schema[];
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly patternProperties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: boolean | Schema;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly pattern?: string;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMinimum?: number;
+}
+
+/** What a schema takes, as the end of a sentence: "a whole number from 1 to 65535". */
+export function expectation(schema: Schema): string {
+  if (schema.const !== undefined) return JSON.stringify(schema.const);
+  if (schema.anyOf) {
+    const branches = schema.anyOf.filter((branch) => branch.type !== "null");
+    if (branches.every((branch) => branch.const !== undefined)) {
+      return enumeration(branches.map((branch) => JSON.stringify(branch.const)));
+    }
+    return schema.description ?? enumeration(branches.map(expectation));
+  }
+  switch (schema.type) {
+    case "string":
+      if (schema.description !== undefined) return schema.description;
+      return schema.pattern === undefined ? "text" : `text that matches ${schema.pattern}`;
+    case "boolean":
+      return "true or false";
+    case "integer":
+    case "number":
+      return `${schema.type === "integer" ? "a whole number" : "a number"}${range(schema)}`;
+    case "array":
+      return "a list";
+    case "object":
+      return "a mapping";
+    case "null":
+      return "nothing";
+    default:
+      return schema.description ?? "something else";
+  }
+}
+
+function range(schema: Schema): string {
+  if (schema.exclusiveMinimum !== undefined) return ` above ${schema.exclusiveMinimum}`;
+  if (schema.minimum !== undefined && schema.maximum !== undefined) {
+    return ` from ${schema.minimum} to ${schema.maximum}`;
+  }
+  if (schema.minimum !== undefined) return ` of at least ${schema.minimum}`;
+  return schema.maximum === undefined ? "" : ` of at most ${schema.maximum}`;
+}
+
+function enumeration(items: readonly string[]): string {
+  if (items.length < 2) return items[0] ?? "nothing";
+  return `${items.slice(0, -1).join(", ")} or ${items.at(-1)}`;
+}
+
+const SHOWN_CHARACTERS_MAX = 60;
+
+/**
+ * What a value is, for a message. Values of variables and secrets are never shown: messages go to
+ * logs, events and answers.
+ */
+export function found(value: unknown, path: string): string {
+  if (value === null) return "nothing (null)";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object") return "a mapping";
+  const [root, field, ...rest] = segmentsOf(path);
+  const isHidden = root === "spec" && (field === "env" || field === "data" || rest.includes("env"));
+  if (typeof value === "string") {
+    if (isHidden) return "text";
+    const shown =
+      value.length > SHOWN_CHARACTERS_MAX ? `${value.slice(0, SHOWN_CHARACTERS_MAX)}…` : value;
+    return JSON.stringify(shown);
+  }
+  if (isHidden) return typeof value === "boolean" ? "true or false" : "a number";
+  return `the ${typeof value} ${JSON.stringify(value)}`;
+}
+
+/** Whether a value is of the type that a schema is about, whatever else is wrong with it. */
+export function matchesType(schema: Schema, value: unknown): boolean {
+  if (schema.const !== undefined) return typeof schema.const === typeof value;
+  if (schema.anyOf) return schema.anyOf.some((branch) => matchesType(branch, value));
+  switch (schema.type) {
+    case "string":
+      return typeof value === "string";
+    case "boolean":
+      return typeof value === "boolean";
+    case "integer":
+    case "number":
+      return typeof value === "number";
+    case "array":
+      return Array.isArray(value);
+    case "object":
+      return value !== null && typeof value === "object" && !Array.isArray(value);
+    case "null":
+      return value === null;
+    default:
+      return true;
+  }
+}
+
+export function isObjectSchema(schema: Schema): boolean {
+  return schema.type === "object";
+}

@@ -1,0 +1,242 @@
+import type { ErrorObject } from "ajv/dist/2020.js";
+import type { SpecIssue } from "../base/errors.ts";
+import { expectation, found, isObjectSchema, matchesType, type Schema } from "./describe-schema.ts";
+import { pointer, segmentsOf } from "./json-pointer.ts";
+import { nearest, suggestion } from "./nearest.ts";
+
+/** A person mends the first ones first, and noise must not cost time. */
+const ISSUES_MAX = 100;
+
+/**
+ * Turns Ajv's errors (allErrors, verbose) into one issue for each thing that a person has to
+ * change. A failed union gives the issues of the branch that the value was meant to be, or one
+ * issue that says what the union takes.
+ */
+export function explainErrors(errors: readonly ErrorObject[]): SpecIssue[] {
+  const unique = new Map<string, SpecIssue>();
+  for (const issue of explainFailures(failuresOf(errors).slice(0, ISSUES_MAX))) {
+    unique.set(`${issue.path}\n${issue.message}`, issue);
+  }
+  return [...unique.values()].slice(0, ISSUES_MAX);
+}
+
+/** An error, and for a union those of its branches. */
+interface Failure {
+  readonly error: ErrorObject;
+  readonly inside: readonly Failure[];
+}
+
+/** Ajv reports the errors of a union's branches right before the union's own. */
+function failuresOf(errors: readonly ErrorObject[]): Failure[] {
+  const failures: Failure[] = [];
+  for (const error of errors) {
+    let start = failures.length;
+    if (error.keyword === "anyOf") {
+      while (start > 0 && isInside(failures[start - 1]?.error, error)) start -= 1;
+    }
+    failures.push({ error, inside: failures.splice(start) });
+  }
+  return failures;
+}
+
+function isInside(error: ErrorObject | undefined, union: ErrorObject): boolean {
+  return (
+    error !== undefined &&
+    error.schemaPath.startsWith(`${union.schemaPath}/`) &&
+    (error.instancePath === union.instancePath ||
+      error.instancePath.startsWith(`${union.instancePath}/`))
+  );
+}
+
+function explainFailures(failures: readonly Failure[]): SpecIssue[] {
+  const issues: SpecIssue[] = [];
+  const misspelt = new Set<string>();
+  for (const { error } of failures) {
+    if (error.keyword !== "additionalProperties") continue;
+    const key = String(error.params["additionalProperty"]);
+    const { message, meant } = unknownKey(error, key);
+    if (meant !== undefined) misspelt.add(`${error.instancePath}\n${meant}`);
+    issues.push({ path: error.instancePath + pointer([key]), message });
+  }
+  for (const failure of failures) {
+    const { error } = failure;
+    if (error.keyword === "additionalProperties") continue;
+    if (error.keyword === "anyOf") {
+      issues.push(...explainUnion(failure));
+    } else if (error.keyword === "required") {
+      const key = String(error.params["missingProperty"]);
+      // Its misspelling has been reported; saying that it is missing too would only confuse.
+      if (misspelt.has(`${error.instancePath}\n${key}`)) continue;
+      issues.push({ path: error.instancePath, message: missingKey(error, key) });
+    } else {
+      issues.push({ path: error.instancePath, message: messageOf(error) });
+    }
+  }
+  return issues;
+}
+
+function unknownKey(
+  error: ErrorObject,
+  key: string,
+): { message: string; meant: string | undefined } {
+  const schema = schemaOf(error);
+  if (schema.patternProperties) {
+    const parent = segmentsOf(error.instancePath).at(-1) ?? "";
+    const rule = keyRules[parent] ?? `it has to match ${Object.keys(schema.patternProperties)[0]}`;
+    return { message: `"${key}" cannot be a key here: ${rule}`, meant: undefined };
+  }
+  const known = Object.keys(schema.properties ?? {});
+  const present = error.data !== null && typeof error.data === "object" ? error.data : {};
+  const hint = suggestion(
+    key,
+    known.filter((name) => !Object.hasOwn(present, name)),
+  );
+  if (key === "<<") {
+    return {
+      message: 'unknown key "<<": YAML 1.2 has no merge keys; repeat the values',
+      meant: undefined,
+    };
+  }
+  const list = hint === "" ? `; known keys: ${known.join(", ")}` : hint;
+  return {
+    message: `unknown key "${key}"${list}`,
+    meant: /did you mean "(.*)"\?$/.exec(hint)?.[1],
+  };
+}
+
+/** What a key of a mapping with free keys may look like, by the mapping's own key. */
+const keyRules: Readonly<Record<string, string>> = {
+  env: "the name of a variable has letters, digits, _ . and -, and does not start with a digit",
+  data: "it may have letters, digits, . _ and -, at most 253",
+  labels: "it may have letters, digits, . / _ and -, at most 253",
+  annotations: "it may have letters, digits, . / _ and -, at most 253",
+};
+
+function missingKey(error: ErrorObject, key: string): string {
+  const property = schemaOf(error).properties?.[key];
+  const description = property?.description;
+  return `missing key "${key}"${description === undefined ? "" : ` (${description})`}`;
+}
+
+function messageOf(error: ErrorObject): string {
+  const schema = schemaOf(error);
+  const data: unknown = error.data;
+  const limit = Number(error.params["limit"]);
+  switch (error.keyword) {
+    case "type":
+      return `expected ${expectation(schema)}, found ${found(data, error.instancePath)}${quotes(schema, data)}`;
+    case "const":
+    case "enum":
+    case "pattern":
+    case "minimum":
+    case "maximum":
+    case "exclusiveMinimum":
+    case "exclusiveMaximum":
+      return `expected ${expectation(schema)}, found ${found(data, error.instancePath)}`;
+    case "minLength":
+      return limit === 1 ? "must not be empty" : `needs at least ${limit} characters`;
+    case "maxLength":
+      return `has ${String(data).length} characters; at most ${limit} are allowed`;
+    case "minItems":
+      return limit === 1 ? "needs at least one entry" : `needs at least ${limit} entries`;
+    case "maxItems":
+    case "maxProperties":
+      return `has more than ${limit} entries`;
+    default:
+      return error.message ?? "is not valid";
+  }
+}
+
+/** YAML makes numbers and truth values of bare words; the remedy is not obvious to everybody. */
+function quotes(schema: Schema, data: unknown): string {
+  if (schema.type !== "string" || (typeof data !== "number" && typeof data !== "boolean"))
+    return "";
+  const helps = schema.pattern === undefined || new RegExp(schema.pattern).test(String(data));
+  return helps ? "; put it in quotes" : "";
+}
+
+interface Branch {
+  readonly branch: Schema;
+  readonly index: number;
+}
+
+function explainUnion({ error: union, inside }: Failure): SpecIssue[] {
+  const schema = schemaOf(union);
+  const branches = (schema.anyOf ?? []).map((branch, index) => ({ branch, index }));
+  const data: unknown = union.data;
+  const ofType = branches.filter(({ branch }) => matchesType(branch, data));
+  const close = isRecord(data) ? closestObjects(ofType, data) : ofType;
+
+  const [chosen] = close;
+  if (chosen !== undefined && close.length === 1 && chosen.branch.const === undefined) {
+    const prefix = `${union.schemaPath}/${chosen.index}/`;
+    const issues = explainFailures(
+      inside.filter(({ error }) => error.schemaPath.startsWith(prefix)),
+    );
+    if (issues.length > 0) return issues;
+  }
+  const mixed = isRecord(data) ? mixedKeys(close, data) : undefined;
+  if (mixed !== undefined) return [{ path: union.instancePath, message: mixed }];
+
+  const allowed = branches.map(({ branch }) => branch.const).filter((value) => value !== undefined);
+  const hint = typeof data === "string" ? suggestion(data, allowed.map(String)) : "";
+  const seen = isRecord(data)
+    ? `a mapping with ${Object.keys(data).slice(0, 5).join(", ") || "no keys"}`
+    : found(data, union.instancePath);
+  return [
+    { path: union.instancePath, message: `expected ${expectation(schema)}, found ${seen}${hint}` },
+  ];
+}
+
+/**
+ * The branch whose own keys the value has, well spelt or nearly so; several where the value mixes
+ * branches or has nothing that tells them apart. A key that all branches share says nothing.
+ */
+function closestObjects(
+  candidates: readonly Branch[],
+  data: Readonly<Record<string, unknown>>,
+): readonly Branch[] {
+  const keys = Object.keys(data).slice(0, 100);
+  const objects = candidates.filter(({ branch }) => isObjectSchema(branch));
+  const scored = objects.map((candidate) => {
+    const known = Object.keys(candidate.branch.properties ?? {});
+    const score = keys.reduce((sum, key) => {
+      if (known.includes(key)) return sum + 1;
+      return nearest(key, known) === undefined ? sum : sum + 0.5;
+    }, 0);
+    return { candidate, score };
+  });
+  const best = Math.max(...scored.map(({ score }) => score));
+  return scored.filter(({ score }) => score === best).map(({ candidate }) => candidate);
+}
+
+/** `set git or local, not both`: each branch has a key in the value that the others do not know. */
+function mixedKeys(
+  branches: readonly Branch[],
+  data: Readonly<Record<string, unknown>>,
+): string | undefined {
+  const known = branches.map(({ branch }) => Object.keys(branch.properties ?? {}));
+  const own = known.map((keys, index) =>
+    keys.find(
+      (key) =>
+        Object.hasOwn(data, key) &&
+        !known.some((others, other) => other !== index && others.includes(key)),
+    ),
+  );
+  const [first, second] = own.filter((key) => key !== undefined);
+  if (first === undefined || second === undefined) return undefined;
+  return `set ${first} or ${second}, not both`;
+}
+
+function schemaOf(error: ErrorObject): Schema {
+  const schema: unknown = error.parentSchema;
+  return isSchema(schema) ? schema : {};
+}
+
+function isSchema(value: unknown): value is Schema {
+  return isRecord(value);
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
+}

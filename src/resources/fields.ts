@@ -1,0 +1,42 @@
+import { Type } from "typebox";
+import { bytesPattern, cpuPattern, durationPattern } from "../base/units.ts";
+
+/** A DNS-1123 label: what Kubernetes allows as a name, and what a host name's part can be. */
+export const namePattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+export const NAME_LENGTH_MAX = 63;
+
+export const Name = Type.String({
+  pattern: namePattern,
+  maxLength: NAME_LENGTH_MAX,
+  description:
+    "lower-case letters, digits and hyphens, at most 63, starting and ending with a letter or digit",
+});
+
+export const Duration = Type.String({
+  pattern: durationPattern,
+  description: "a duration such as 500ms, 10s or 1h30m",
+});
+export const Bytes = Type.String({
+  pattern: bytesPattern,
+  description: "an amount of memory such as 256Mi or 1Gi",
+});
+export const Cpu = Type.String({
+  pattern: cpuPattern,
+  description: 'a number of CPUs such as "0.5" or 500m',
+});
+
+export const Port = Type.Integer({ minimum: 1, maximum: 65_535 });
+
+/** A host name as RFC 1123 has it: labels of at most 63, 253 in all. */
+export const Domain = Type.String({
+  pattern: "^(\\*\\.)?([a-z0-9]([-a-z0-9]*[a-z0-9])?)(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+  maxLength: 253,
+  description: "a host name in lower case, such as hello.example.org",
+});
+
+/** Absolute and without `..`, so that no mount point can be made to mean another one. */
+export const ContainerPath = Type.String({
+  pattern: "^/(?!.*(^|/)\\.\\.(/|$))",
+  maxLength: 4096,
+  description: "an absolute path",
+});

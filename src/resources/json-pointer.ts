@@ -1,0 +1,26 @@
+/** A JSON Pointer (RFC 6901) of these segments; no segments mean the whole document, "". */
+export function pointer(segments: readonly string[]): string {
+  return segments
+    .map((segment) => `/${segment.replaceAll("~", "~0").replaceAll("/", "~1")}`)
+    .join("");
+}
+
+export function segmentsOf(path: string): string[] {
+  if (path === "") return [];
+  return path
+    .slice(1)
+    .split("/")
+    .map((segment) => segment.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+/** As people write it: `/spec/env/A~1B/0` -> `spec.env["A/B"][0]`. */
+export function dotted(path: string): string {
+  let text = "";
+  for (const segment of segmentsOf(path)) {
+    if (/^[0-9]+$/.test(segment)) text += `[${segment}]`;
+    else if (/^[A-Za-z_][A-Za-z0-9_-]*$/.test(segment))
+      text += text === "" ? segment : `.${segment}`;
+    else text += `[${JSON.stringify(segment)}]`;
+  }
+  return text;
+}

@@ -1,0 +1,76 @@
+import { type Static, type TSchema, Type } from "typebox";
+import { AppSpec } from "./app.ts";
+import { Name } from "./fields.ts";
+import { ModelSpec } from "./model.ts";
+import { SecretSpec } from "./secret.ts";
+import { TemplateSpec } from "./template.ts";
+
+export const API_VERSION = "berth.dev/v1";
+
+export const kinds = ["App", "Model", "Template", "Secret"] as const;
+export type Kind = (typeof kinds)[number];
+
+export interface SpecOf {
+  App: AppSpec;
+  Model: ModelSpec;
+  Template: TemplateSpec;
+  Secret: SecretSpec;
+}
+
+export const specSchemas = {
+  App: AppSpec,
+  Model: ModelSpec,
+  Template: TemplateSpec,
+  Secret: SecretSpec,
+} as const;
+
+/** Plural as it stands in URLs and on the command line. */
+export const plurals: Readonly<Record<Kind, string>> = {
+  App: "apps",
+  Model: "models",
+  Template: "templates",
+  Secret: "secrets",
+};
+
+export const Metadata = Type.Object(
+  {
+    name: Name,
+    labels: Type.Optional(
+      Type.Record(
+        Type.String({ pattern: "^[A-Za-z0-9./_-]{1,253}$" }),
+        Type.String({ maxLength: 253 }),
+        { additionalProperties: false },
+      ),
+    ),
+    annotations: Type.Optional(
+      Type.Record(
+        Type.String({ pattern: "^[A-Za-z0-9./_-]{1,253}$" }),
+        Type.String({ maxLength: 65_536 }),
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type Metadata = Static<typeof Metadata>;
+
+/** One document of a spec file: what a person writes. */
+export interface Manifest<K extends Kind = Kind> {
+  readonly apiVersion: typeof API_VERSION;
+  readonly kind: K;
+  readonly metadata: Metadata;
+  readonly spec: SpecOf[K];
+}
+
+/** The schema of one kind's documents: the source of the validator, the OpenAPI component and the editor schema. */
+export function manifestSchema(kind: Kind): TSchema {
+  return Type.Object(
+    {
+      apiVersion: Type.Literal(API_VERSION),
+      kind: Type.Literal(kind),
+      metadata: Metadata,
+      spec: specSchemas[kind],
+    },
+    { additionalProperties: false, title: kind },
+  );
+}

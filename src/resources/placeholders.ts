@@ -1,0 +1,52 @@
+/** A piece of a template string: literal text, or a placeholder's name. */
+export type Segment = { readonly text: string } | { readonly placeholder: string };
+
+/** What a name inside `${...}` may look like: a parameter's name, or `name`. */
+const namePattern = /^[a-z][A-Za-z0-9_]{0,62}$/;
+
+/** A `${` that is neither a placeholder nor escaped. `at` counts characters from 0. */
+export class PlaceholderError extends Error {
+  readonly at: number;
+  constructor(message: string, at: number) {
+    super(message);
+    this.at = at;
+  }
+}
+
+/**
+ * Splits `before ${parameter} after` into its segments. `$${` is a literal `${`; a `$` that no brace
+ * follows is a `$`, so that shell and regular expressions mostly need no escaping. Throws
+ * PlaceholderError for an unclosed `${` and for one that holds no name (`${PORT:-80}`).
+ */
+export function parsePlaceholders(text: string): Segment[] {
+  const segments: Segment[] = [];
+  let literal = "";
+  let from = 0;
+  for (const match of text.matchAll(/\$\$\{|\$\{([^}]*)\}|\$\{/g)) {
+    literal += text.slice(from, match.index);
+    from = match.index + match[0].length;
+    if (match[0] === "$${") {
+      literal += "${";
+      continue;
+    }
+    const name = match[1];
+    if (name === undefined) {
+      throw new PlaceholderError(
+        '"${" is not closed; write "$${" for the text itself',
+        match.index,
+      );
+    }
+    if (!namePattern.test(name)) {
+      throw new PlaceholderError(
+        `"\${${name}}" is not the name of a parameter; write "$\${${name}}" for the text itself`,
+        match.index,
+      );
+    }
+    if (literal !== "") segments.push({ text: literal });
+    literal = "";
+    segments.push({ placeholder: name });
+  }
+  literal += text.slice(from);
+  if (literal !== "" || segments.length === 0) segments.push({ text: literal });
+  return segments;
+}

@@ -1,0 +1,73 @@
+import type { SpecIssue } from "../base/errors.ts";
+import { pointer } from "./json-pointer.ts";
+
+/** Deeper than any spec is; a recursive reader is safe up to here. */
+export const DEPTH_MAX = 64;
+/** Aliases can make a small text large: these bound what it may grow to. */
+const NODES_MAX = 200_000;
+const CHARACTERS_MAX = 8 * 1_048_576;
+
+/** Keys that reach an object's prototype in careless code, here or in whoever reads our JSON. */
+export const forbiddenKeys: ReadonlySet<string> = new Set([
+  "__proto__",
+  "constructor",
+  "prototype",
+]);
+
+/**
+ * Checks that a value from outside is a tree of plain JSON values of a bearable size, before
+ * anything recursive looks at it. Stops at the first thing wrong.
+ */
+export function checkPlainValue(value: unknown): SpecIssue | undefined {
+  let nodes = 0;
+  let characters = 0;
+
+  const visit = (item: unknown, path: readonly string[]): SpecIssue | undefined => {
+    nodes += 1;
+    if (typeof item === "string") characters += item.length;
+    if (nodes > NODES_MAX || characters > CHARACTERS_MAX) {
+      return {
+        path: pointer(path.slice(0, 2)),
+        message: "too large once its aliases are expanded",
+      };
+    }
+    if (path.length > DEPTH_MAX) {
+      return { path: pointer(path.slice(0, 2)), message: `nested deeper than ${DEPTH_MAX} levels` };
+    }
+    if (item === null || typeof item === "string" || typeof item === "boolean") return undefined;
+    if (typeof item === "number") {
+      if (Number.isFinite(item)) return undefined;
+      return { path: pointer(path), message: `${item} is not a number that can be stored` };
+    }
+    if (Array.isArray(item)) {
+      return firstOf(item.entries(), ([index, child]) => visit(child, [...path, String(index)]));
+    }
+    if (typeof item !== "object" || !isPlainObject(item)) {
+      return { path: pointer(path), message: "not a value that JSON has" };
+    }
+    return firstOf(Object.entries(item), ([key, child]) =>
+      forbiddenKeys.has(key)
+        ? { path: pointer([...path, key]), message: `the key "${key}" is not allowed` }
+        : child === undefined
+          ? undefined
+          : visit(child, [...path, key]),
+    );
+  };
+  return visit(value, []);
+}
+
+function firstOf<T>(
+  items: Iterable<T>,
+  check: (item: T) => SpecIssue | undefined,
+): SpecIssue | undefined {
+  for (const item of items) {
+    const issue = check(item);
+    if (issue) return issue;
+  }
+  return undefined;
+}
+
+function isPlainObject(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}

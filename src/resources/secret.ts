@@ -1,0 +1,26 @@
+import { type Static, Type } from "typebox";
+
+/**
+ * What a person writes under `spec` of a Secret. Values go in and never come out: the store keeps
+ * them encrypted, and every answer shows their keys only.
+ */
+export const SecretSpec = Type.Object(
+  {
+    type: Type.Optional(
+      Type.Union([Type.Literal("opaque"), Type.Literal("registry")], {
+        description:
+          "registry: data holds server, username and password, used for pulls from that server",
+      }),
+    ),
+    data: Type.Record(
+      Type.String({ pattern: "^[A-Za-z0-9._-]{1,253}$" }),
+      Type.String({ maxLength: 1_048_576 }),
+      { maxProperties: 1000, additionalProperties: false, description: "key to value" },
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: "Values that Berth hands to apps and never shows again.",
+  },
+);
+export type SecretSpec = Static<typeof SecretSpec>;

@@ -1,0 +1,177 @@
+import { randomInt } from "node:crypto";
+import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
+import { NAME_LENGTH_MAX } from "./fields.ts";
+import { suggestion } from "./nearest.ts";
+import type { TemplateParameter, TemplateSpec } from "./template.ts";
+
+export type ParameterValue = string | number | boolean;
+
+export interface ResolvedParameter {
+  /** Undefined: not given, and without a default; the field that it alone fills is left out. */
+  readonly value: ParameterValue | undefined;
+  readonly secret: boolean;
+}
+
+/** Longer than any password, host name or URL, and short enough for every pattern to be quick. */
+const VALUE_LENGTH_MAX = 8192;
+
+const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/** `length` letters and digits, from the system's random source: no quoting anywhere changes them. */
+export function randomText(length: number): string {
+  return Array.from({ length }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
+}
+
+/**
+ * The value of each of the template's parameters: the given one, else a generated one, else the
+ * default, else none. A parameter whose default is a number or a boolean takes the text of one
+ * too (`8080`, `true`), as the command line sends it.
+ *
+ * The template has passed `validateManifest`. Throws InvalidSpecError with one issue for each thing wrong; paths are `/parameters/<name>`. No
+ * message holds the value of a secret parameter.
+ */
+export function resolveParameters(
+  template: TemplateSpec,
+  given: Readonly<Record<string, unknown>>,
+  random: (length: number) => string,
+): ReadonlyMap<string, ResolvedParameter> {
+  const declared = template.parameters ?? [];
+  const issues: SpecIssue[] = [
+    ...clashIssues(declared),
+    ...unknownIssues(declared, Object.keys(given)),
+  ];
+  const resolved = new Map<string, ResolvedParameter>();
+  for (const parameter of declared) {
+    const secret = parameter.secret === true;
+    const result = resolve(
+      parameter,
+      Object.hasOwn(given, parameter.name) ? given[parameter.name] : undefined,
+      random,
+    );
+    if ("problem" in result) {
+      issues.push({ path: `/parameters/${parameter.name}`, message: result.problem });
+    } else {
+      resolved.set(parameter.name, { value: result.value, secret });
+    }
+  }
+  if (issues.length > 0) {
+    throw new InvalidSpecError(
+      issues.map((issue) => issue.message).join("; "),
+      issues,
+      "GET /api/templates lists the parameters of each template",
+    );
+  }
+  return resolved;
+}
+
+/**
+ * The Secret of a secret parameter: `adminPassword` of the app `blog` is in `blog-admin-password`.
+ */
+export function secretNameOf(app: string, parameter: string): string {
+  const suffix = parameter
+    .replaceAll(/([a-z0-9])([A-Z])/g, "$1-$2")
+    .replaceAll(/_+/g, "-")
+    .replace(/-$/, "")
+    .toLowerCase();
+  return `${app}-${suffix}`;
+}
+
+/** Two parameters may have one kebab-case name (`dbUrl`, `db_url`); one Secret cannot hold both. */
+function clashIssues(declared: readonly TemplateParameter[]): SpecIssue[] {
+  const issues: SpecIssue[] = [];
+  const taken = new Map<string, string>();
+  for (const { name } of declared.filter((parameter) => parameter.secret === true)) {
+    const secretName = secretNameOf("", name);
+    const other = taken.get(secretName);
+    if (other !== undefined) {
+      issues.push({
+        path: `/parameters/${name}`,
+        message: `the secret parameters "${other}" and "${name}" of the template would share one Secret; rename one of them`,
+      });
+    }
+    taken.set(secretName, name);
+  }
+  return issues;
+}
+
+function unknownIssues(
+  declared: readonly TemplateParameter[],
+  given: readonly string[],
+): SpecIssue[] {
+  const known = declared.map((parameter) => parameter.name);
+  return given
+    .filter((name) => !known.includes(name))
+    .map((name) => {
+      const shown = JSON.stringify(name.slice(0, NAME_LENGTH_MAX));
+      const nearest = suggestion(name.slice(0, NAME_LENGTH_MAX), known);
+      const list = known.length === 0 ? "the template has none" : `known are ${known.join(", ")}`;
+      return {
+        path: "/parameters",
+        message: `there is no parameter ${shown}${nearest === "" ? ` (${list})` : nearest}`,
+      };
+    });
+}
+
+function resolve(
+  parameter: TemplateParameter,
+  given: unknown,
+  random: (length: number) => string,
+): { value: ParameterValue | undefined } | { problem: string } {
+  const { name } = parameter;
+  // A form sends "" for a field that was left alone; that must not become an empty password or domain.
+  const absent =
+    given === undefined ||
+    given === null ||
+    (given === "" && (parameter.required === true || typeof parameter.default !== "string"));
+  if (absent) {
+    if (parameter.generate !== undefined) return { value: random(parameter.generate) };
+    if (parameter.default !== undefined) {
+      return { value: parameter.secret ? String(parameter.default) : parameter.default };
+    }
+    if (parameter.required === true) {
+      const about = parameter.description === undefined ? "" : ` (${parameter.description})`;
+      return { problem: `the parameter "${name}" is required${about}` };
+    }
+    return { value: undefined };
+  }
+  if (typeof given !== "string" && typeof given !== "number" && typeof given !== "boolean") {
+    return { problem: `the parameter "${name}" must be text, a number, true or false` };
+  }
+  const text = String(given);
+  if (text.length > VALUE_LENGTH_MAX) {
+    return { problem: `the parameter "${name}" is longer than ${VALUE_LENGTH_MAX} characters` };
+  }
+  if (parameter.pattern !== undefined && !new RegExp(parameter.pattern, "u").test(text)) {
+    const shown = parameter.secret ? "its value" : JSON.stringify(text.slice(0, 100));
+    return {
+      problem: `the parameter "${name}" must match ${parameter.pattern}; ${shown} does not`,
+    };
+  }
+  return typed(parameter, given, text);
+}
+
+function typed(
+  parameter: TemplateParameter,
+  given: ParameterValue,
+  text: string,
+): { value: ParameterValue } | { problem: string } {
+  const { name } = parameter;
+  if (parameter.secret) return { value: text };
+  switch (typeof parameter.default) {
+    case "number": {
+      const number =
+        typeof given === "number" ? given : Number(text.trim() === "" ? Number.NaN : text);
+      return Number.isFinite(number) && typeof given !== "boolean"
+        ? { value: number }
+        : { problem: `the parameter "${name}" must be a number` };
+    }
+    case "boolean":
+      return text === "true" || text === "false"
+        ? { value: text === "true" }
+        : { problem: `the parameter "${name}" must be true or false` };
+    case "string":
+      return { value: text };
+    default:
+      return { value: given };
+  }
+}

@@ -1,0 +1,253 @@
+import { InvalidSpecError } from "../base/errors.ts";
+import { NAME_LENGTH_MAX, namePattern } from "./fields.ts";
+import { API_VERSION, type Manifest } from "./kinds.ts";
+import { suggestion } from "./nearest.ts";
+import { PlaceholderError, parsePlaceholders, type Segment } from "./placeholders.ts";
+import type { TemplateSpec } from "./template.ts";
+import {
+  type ParameterValue,
+  type ResolvedParameter,
+  randomText,
+  resolveParameters,
+  secretNameOf,
+} from "./template-parameters.ts";
+import { validateManifest } from "./validate.ts";
+
+/** The app that a template's manifest belongs to: itself, its companions and its Secrets carry it. */
+const PART_OF = "berth.dev/part-of";
+
+export interface RenderInput {
+  /** The new app's name. */
+  readonly name: string;
+  readonly parameters: Readonly<Record<string, unknown>>;
+  /** Makes the generated values; default: the system's random source. */
+  readonly random?: (length: number) => string;
+}
+
+/**
+ * Makes manifests of a template: its Secrets, then its companions, then the app itself, which is the
+ * last one. Pure, given `random`.
+ *
+ * In every string of `app` and of a companion's `app`, `${parameter}` stands for the parameter's
+ * value, `${name}` for the app's name and `$${` for a literal `${`. A string that is one placeholder
+ * and nothing else takes the value with its type, so `port: ${port}` is a number; where that
+ * parameter has no value, the key (or the list's item) is left out. Substituted text is not looked
+ * at again.
+ *
+ * A secret parameter may stand in `env` only, and never reaches an App: its value goes to the Secret
+ * `<name>-<parameter>` under the key `value`, and the variable becomes a reference. A longer string
+ * with a secret parameter in it (a DATABASE_URL) is composed here and kept, whole, in the Secret of
+ * its first secret parameter, under the key `<app>.<VARIABLE>`.
+ *
+ * Throws InvalidSpecError: parameters that are unknown, missing or of a wrong form; a placeholder
+ * that names nothing; a name too long; and whatever makes a rendered App invalid.
+ */
+export function renderTemplate(
+  template: TemplateSpec,
+  input: RenderInput,
+): { manifests: Manifest[] } {
+  checkName(input.name);
+  const parameters = resolveParameters(template, input.parameters, input.random ?? randomText);
+  const secrets = new SecretCollector(input.name, parameters);
+  const parts = [
+    ...(template.companions ?? []).map((companion, index) => ({
+      name: partName(input.name, companion.suffix, `/companions/${index}/suffix`),
+      app: companion.app,
+      path: `/companions/${index}/app`,
+    })),
+    { name: input.name, app: template.app, path: "/app" },
+  ];
+  const taken = new Set<string>();
+  const apps = parts.map((part) => {
+    if (taken.has(part.name)) fail(part.path, `the template makes two apps named "${part.name}"`);
+    taken.add(part.name);
+    const scope: Scope = { name: input.name, app: part.name, parameters, secrets };
+    return manifest("App", part.name, input.name, renderObject(part.app, part.path, scope));
+  });
+  const manifests = [...secrets.manifests(), ...apps].map((document) => validateManifest(document));
+  return { manifests };
+}
+
+/** Stands for a value that is left out. */
+const ABSENT = Symbol("absent");
+
+interface Scope {
+  /** What `${name}` stands for. */
+  readonly name: string;
+  /** The app that is being rendered: the same, or a companion. */
+  readonly app: string;
+  readonly parameters: ReadonlyMap<string, ResolvedParameter>;
+  readonly secrets: SecretCollector;
+}
+
+/** Gathers the values that must not stand in an App, by the Secret that will hold them. */
+class SecretCollector {
+  readonly #app: string;
+  readonly #data = new Map<string, Record<string, string>>();
+
+  constructor(app: string, parameters: ReadonlyMap<string, ResolvedParameter>) {
+    this.#app = app;
+    for (const [name, { secret, value }] of parameters) {
+      if (!secret || value === undefined) continue;
+      const secretName = this.#nameOf(name);
+      this.#data.set(secretName, { value: String(value) });
+    }
+  }
+
+  reference(parameter: string): { secret: string; key: string } {
+    return { secret: this.#nameOf(parameter), key: "value" };
+  }
+
+  compose(parameter: string, key: string, value: string): { secret: string; key: string } {
+    const secret = this.#nameOf(parameter);
+    this.#data.set(secret, { ...this.#data.get(secret), [key]: value });
+    return { secret, key };
+  }
+
+  manifests(): unknown[] {
+    return [...this.#data].map(([name, data]) => manifest("Secret", name, this.#app, { data }));
+  }
+
+  #nameOf(parameter: string): string {
+    const name = secretNameOf(this.#app, parameter);
+    if (name.length > NAME_LENGTH_MAX) tooLong("Secret", name, `/parameters/${parameter}`);
+    return name;
+  }
+}
+
+function renderObject(
+  object: Readonly<Record<string, unknown>>,
+  path: string,
+  scope: Scope,
+): Record<string, unknown> {
+  const rendered: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(object)) {
+    const keyPath = `${path}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+    const result =
+      key === "env" && /^(\/companions\/\d+)?\/app$/.test(path) && isObject(value)
+        ? renderEnv(value, keyPath, scope)
+        : render(value, keyPath, scope);
+    if (result !== ABSENT) rendered[key] = result;
+  }
+  return rendered;
+}
+
+function render(value: unknown, path: string, scope: Scope): unknown {
+  if (typeof value === "string") {
+    const segments = segmentsOf(value, path);
+    const secret = firstSecret(segments, path, scope);
+    if (secret !== undefined) {
+      fail(
+        path,
+        `the secret parameter "${secret}" can stand in env only: everything else is shown`,
+      );
+    }
+    return substitute(segments, path, scope);
+  }
+  if (Array.isArray(value)) {
+    return value
+      .map((item, index) => render(item, `${path}/${index}`, scope))
+      .filter((item) => item !== ABSENT);
+  }
+  return isObject(value) ? renderObject(value, path, scope) : value;
+}
+
+function renderEnv(
+  env: Readonly<Record<string, unknown>>,
+  path: string,
+  scope: Scope,
+): Record<string, unknown> {
+  const rendered: Record<string, unknown> = {};
+  for (const [variable, value] of Object.entries(env)) {
+    const result = renderVariable(variable, value, `${path}/${variable}`, scope);
+    if (result !== ABSENT) rendered[variable] = result;
+  }
+  return rendered;
+}
+
+function renderVariable(variable: string, value: unknown, path: string, scope: Scope): unknown {
+  if (typeof value !== "string") return render(value, path, scope);
+  const segments = segmentsOf(value, path);
+  const secret = firstSecret(segments, path, scope);
+  const result = substitute(segments, path, scope);
+  if (secret === undefined || result === ABSENT) return result;
+  return segments.length === 1
+    ? scope.secrets.reference(secret)
+    : scope.secrets.compose(secret, `${scope.app}.${variable}`, String(result));
+}
+
+/** The first secret parameter that has a value; one without leaves nothing to hide. */
+function firstSecret(segments: readonly Segment[], path: string, scope: Scope): string | undefined {
+  for (const segment of segments) {
+    if (!("placeholder" in segment) || segment.placeholder === "name") continue;
+    const parameter = lookUp(segment.placeholder, path, scope);
+    if (parameter.secret && parameter.value !== undefined) return segment.placeholder;
+  }
+  return undefined;
+}
+
+function substitute(
+  segments: readonly Segment[],
+  path: string,
+  scope: Scope,
+): ParameterValue | typeof ABSENT {
+  const values = segments.map((segment) => {
+    if ("text" in segment) return segment.text;
+    if (segment.placeholder === "name") return scope.name;
+    return lookUp(segment.placeholder, path, scope).value;
+  });
+  if (values.length === 1) return values[0] ?? ABSENT;
+  return values.map((value) => String(value ?? "")).join("");
+}
+
+function lookUp(placeholder: string, path: string, scope: Scope): ResolvedParameter {
+  const parameter = scope.parameters.get(placeholder);
+  if (parameter) return parameter;
+  const nearest = suggestion(placeholder, ["name", ...scope.parameters.keys()]);
+  return fail(path, `"\${${placeholder}}" names no parameter of the template${nearest}`);
+}
+
+function segmentsOf(text: string, path: string): Segment[] {
+  try {
+    return parsePlaceholders(text);
+  } catch (error) {
+    if (error instanceof PlaceholderError) return fail(path, error.message);
+    throw error;
+  }
+}
+
+function manifest(kind: "App" | "Secret", name: string, partOf: string, spec: unknown): unknown {
+  return { apiVersion: API_VERSION, kind, metadata: { name, labels: { [PART_OF]: partOf } }, spec };
+}
+
+function checkName(name: string): void {
+  if (name.length > NAME_LENGTH_MAX) tooLong("app", name, "/name");
+  if (!new RegExp(namePattern).test(name)) {
+    fail(
+      "/name",
+      `${JSON.stringify(name)} is not a name: lower-case letters, digits and hyphens, starting and ending with a letter or digit`,
+    );
+  }
+}
+
+function partName(app: string, suffix: string, path: string): string {
+  const name = `${app}-${suffix}`;
+  if (name.length > NAME_LENGTH_MAX) tooLong("companion app", name, path);
+  return name;
+}
+
+function tooLong(what: string, name: string, path: string): never {
+  const over = name.length - NAME_LENGTH_MAX;
+  fail(
+    path,
+    `the ${what} "${name.slice(0, 100)}" would have a name of ${name.length} characters, and at most ${NAME_LENGTH_MAX} are allowed: choose a name that is ${over} shorter`,
+  );
+}
+
+function fail(path: string, message: string): never {
+  throw new InvalidSpecError(message, [{ path, message }]);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,232 @@
+import { type Static, Type } from "typebox";
+import { AppSpec, GitSource } from "../app.ts";
+import { Name } from "../fields.ts";
+import { Metadata } from "../kinds.ts";
+import { phases } from "../status.ts";
+import { EventView } from "./events.ts";
+import {
+  Component,
+  closed,
+  FieldChangeView,
+  NullableBoolean,
+  NullableInteger,
+  NullableOf,
+  NullableString,
+  OneOf,
+  StringMap,
+  Timestamp,
+} from "./schema.ts";
+
+const itemFields = {
+  id: Type.String({ description: "stays the same for the app's whole life" }),
+  name: Type.String(),
+  status: OneOf(phases),
+  domain: Type.String(),
+  image: Type.String({ description: "empty while an image is still to be built" }),
+  created_at: Timestamp,
+  port: NullableInteger,
+  url: NullableString,
+  ready: Type.Boolean({ description: "serves as wanted by the newest generation" }),
+  generation: Type.Integer(),
+  observed_generation: Type.Integer(),
+  message: Type.String({ description: "why the status is what it is" }),
+  managed_by: Type.String({ description: "file:<path> of the spec file that declares it, or api" }),
+};
+
+export const AppItem = Type.Object(itemFields, closed);
+export type AppItem = Static<typeof AppItem>;
+
+export const AppList = Type.Object(
+  {
+    apps: Type.Array(AppItem),
+    total: Type.Integer({ description: "all that match, whatever limit and offset say" }),
+  },
+  closed,
+);
+export type AppList = Static<typeof AppList>;
+
+export const ConditionView = Type.Object(
+  {
+    type: Type.String(),
+    status: OneOf(["True", "False", "Unknown"]),
+    reason: Type.String(),
+    message: Type.String(),
+    last_transition_time: Timestamp,
+    observed_generation: Type.Integer(),
+  },
+  closed,
+);
+export type ConditionView = Static<typeof ConditionView>;
+
+export const ContainerView = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    replica: Type.Integer(),
+    generation: Type.Integer(),
+    role: OneOf(["candidate", "active", "draining"]),
+    state: Type.String(),
+    healthy: NullableBoolean,
+    exit_code: NullableInteger,
+    started_at: NullableString,
+    image: Type.String(),
+    address: NullableString,
+  },
+  closed,
+);
+export type ContainerView = Static<typeof ContainerView>;
+
+const AppRevisions = Type.Object(
+  { attempted: NullableInteger, applied: NullableInteger, stable: NullableInteger },
+  closed,
+);
+
+const CreatedResource = Type.Object({ kind: Type.String(), name: Type.String() }, closed);
+
+export const AppDetails = Type.Object(
+  {
+    ...itemFields,
+    spec: Component<AppSpec>("AppSpec"),
+    env: Component<NonNullable<AppSpec["env"]>>("Env", "secrets as references only"),
+    labels: StringMap(),
+    conditions: Type.Array(ConditionView),
+    containers: Type.Array(ContainerView),
+    revisions: AppRevisions,
+    restarts: Type.Integer(),
+    next_retry_at: NullableString,
+    owners: StringMap({
+      description: "which manager owns which field, by JSON Pointer",
+    }),
+    events: Type.Array(EventView, { description: "the last 20, newest first" }),
+    created: Type.Optional(
+      Type.Array(CreatedResource, { description: "from-template: everything that was made" }),
+    ),
+  },
+  closed,
+);
+export type AppDetails = Static<typeof AppDetails>;
+
+export const PlanView = Type.Object(
+  {
+    app: Type.String(),
+    generation: Type.Integer(),
+    strategy: OneOf(["recreate", "rolling"]),
+    strategy_reason: Type.String(),
+    operations: Type.Array(
+      Type.Object(
+        { operation: Type.String(), target: Type.String(), cause: Type.String() },
+        closed,
+      ),
+    ),
+    changes: Type.Array(FieldChangeView),
+    blocked_by: NullableString,
+  },
+  closed,
+);
+export type PlanView = Static<typeof PlanView>;
+
+/** The answer of a write with `dry_run=true`: nothing has changed. */
+export const DryRunReport = Type.Object(
+  {
+    dry_run: Type.Literal(true),
+    kind: Type.String(),
+    name: Type.String(),
+    message: Type.String({ description: "what the write would do, in a sentence" }),
+    changes: Type.Array(FieldChangeView),
+    plan: NullableOf(PlanView),
+  },
+  closed,
+);
+export type DryRunReport = Static<typeof DryRunReport>;
+
+export const RevisionView = Type.Object(
+  {
+    number: Type.Integer(),
+    generation: Type.Integer(),
+    image: NullableString,
+    image_id: NullableString,
+    spec_hash: Type.String(),
+    state: OneOf(["attempted", "stable", "quarantined"]),
+    message: NullableString,
+    created_at: Timestamp,
+    actor: Type.String(),
+    current: Type.Boolean({ description: "the revision that was last tried" }),
+    spec: Component<AppSpec>("AppSpec"),
+  },
+  closed,
+);
+export type RevisionView = Static<typeof RevisionView>;
+
+export const RevisionList = Type.Object(
+  { revisions: Type.Array(RevisionView), total: Type.Integer() },
+  closed,
+);
+export type RevisionList = Static<typeof RevisionList>;
+
+export const BuildList = Type.Object(
+  { builds: Type.Array(Component<Record<string, unknown>>("Build")), total: Type.Integer() },
+  closed,
+);
+export type BuildList = Static<typeof BuildList>;
+
+/** The contract's five fields, and any other field of an App's spec by its name in the manifest. */
+export const CreateAppBody = Type.Object(
+  { name: Name, labels: Type.Optional(Metadata.properties.labels), ...AppSpec.properties },
+  closed,
+);
+export type CreateAppBody = { name: string; labels?: Record<string, string> } & AppSpec;
+
+/** A merge patch (RFC 7396) of the spec: null takes a field away. */
+export const PatchAppBody = Component<Record<string, unknown>>(
+  "AppSpecPatch",
+  "fields of an App's spec; null takes a field away",
+);
+export type PatchAppBody = { readonly [K in keyof AppSpec]?: AppSpec[K] | null };
+
+const GitDeploy = Type.Omit(GitSource, ["interval"], closed);
+export const DeployBody = Type.Object(
+  {
+    image: Type.Optional(AppSpec.properties.image),
+    git: Type.Optional(GitDeploy),
+  },
+  { ...closed, description: "one of image and git" },
+);
+export type DeployBody =
+  | { image: string }
+  | { git: { url: string; ref?: string; path?: string; dockerfile?: string; credential?: string } };
+
+export const RollbackBody = NullableOf(
+  Type.Object(
+    {
+      revision: Type.Optional(
+        Type.Integer({ minimum: 1, description: "default: the last stable one before this" }),
+      ),
+    },
+    closed,
+  ),
+);
+export type RollbackBody = Static<typeof RollbackBody>;
+
+export const FromTemplateBody = Type.Object(
+  {
+    template_id: Type.String({ minLength: 1, maxLength: 63 }),
+    name: Name,
+    parameters: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 100 })),
+  },
+  closed,
+);
+export type FromTemplateBody = Static<typeof FromTemplateBody>;
+
+export const LogLineView = Type.Object(
+  {
+    time: Timestamp,
+    stream: OneOf(["stdout", "stderr"]),
+    message: Type.String(),
+    container: Type.String(),
+  },
+  closed,
+);
+export type LogLineView = Static<typeof LogLineView>;
+
+export const AppLogs = Type.Object({ name: Type.String(), lines: Type.Array(LogLineView) }, closed);
+export type AppLogs = Static<typeof AppLogs>;

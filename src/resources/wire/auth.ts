@@ -1,0 +1,55 @@
+import { type Static, Type } from "typebox";
+import { Duration } from "../fields.ts";
+import { closed, NullableString, OneOf, Timestamp } from "./schema.ts";
+
+export const scopes = ["read", "write", "admin"] as const;
+
+export const LoginBody = Type.Object({ password: Type.String({ maxLength: 1024 }) }, closed);
+
+export const LoginAnswer = Type.Object(
+  {
+    token: Type.String(),
+    token_type: Type.Literal("Bearer"),
+    expires_in: Type.Integer({ description: "seconds" }),
+    expires_at: Timestamp,
+  },
+  closed,
+);
+export type LoginAnswer = Static<typeof LoginAnswer>;
+
+const tokenFields = {
+  id: Type.String(),
+  name: Type.String(),
+  scope: OneOf(scopes),
+  kind: OneOf(["session", "named", "local"]),
+  created_at: Timestamp,
+  expires_at: NullableString,
+  last_used_at: NullableString,
+};
+
+export const TokenView = Type.Object(tokenFields, closed);
+export type TokenView = Static<typeof TokenView>;
+
+export const TokenList = Type.Object(
+  { tokens: Type.Array(TokenView), total: Type.Integer() },
+  closed,
+);
+export type TokenList = Static<typeof TokenList>;
+
+export const CreateTokenBody = Type.Object(
+  {
+    name: Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$" }),
+    scope: Type.Optional(OneOf(scopes)),
+    expires_in: Type.Optional(Duration),
+  },
+  closed,
+);
+export type CreateTokenBody = {
+  name: string;
+  scope?: (typeof scopes)[number];
+  expires_in?: string;
+};
+
+/** The only answer that ever holds a named token. */
+export const CreatedToken = Type.Object({ token: Type.String(), ...tokenFields }, closed);
+export type CreatedToken = Static<typeof CreatedToken>;

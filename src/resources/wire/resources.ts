@@ -1,0 +1,219 @@
+import { type Static, Type } from "typebox";
+import { Name } from "../fields.ts";
+import { type Kind, kinds, type Manifest, type SpecOf } from "../kinds.ts";
+import type { StatusOf } from "../resource.ts";
+import { SecretSpec } from "../secret.ts";
+import { PlanView } from "./apps.ts";
+import {
+  Component,
+  closed,
+  FieldChangeView,
+  NullableInteger,
+  NullableOf,
+  NullableString,
+  OneOf,
+  StringMap,
+  Timestamp,
+} from "./schema.ts";
+
+/** A resource in the form of its manifest, with what the store adds. */
+export const ResourceView = Type.Object(
+  {
+    apiVersion: Type.String(),
+    kind: OneOf(kinds),
+    metadata: Type.Object(
+      {
+        name: Type.String(),
+        uid: Type.String(),
+        labels: StringMap(),
+        annotations: StringMap(),
+        generation: Type.Integer(),
+        resourceVersion: Type.Integer(),
+        creationTimestamp: Timestamp,
+        deletionTimestamp: NullableString,
+        owners: StringMap(),
+      },
+      closed,
+    ),
+    spec: Component<SpecOf[Kind]>("Spec"),
+    status: Type.Unsafe<StatusOf[Kind] | null>({
+      type: ["object", "null"],
+      additionalProperties: true,
+    }),
+  },
+  closed,
+);
+export type ResourceView = Static<typeof ResourceView>;
+
+export const ResourceList = Type.Object(
+  { items: Type.Array(ResourceView), total: Type.Integer() },
+  closed,
+);
+export type ResourceList = Static<typeof ResourceList>;
+
+/** Each is checked as `berth validate` checks it, so that all that is wrong is said at once. */
+const AnyManifest = Type.Unsafe<Manifest>({ "x-component": "Manifest" });
+
+export const ApplyBody = Type.Object(
+  {
+    manifests: Type.Array(AnyManifest, { minItems: 1, maxItems: 1000 }),
+    manager: Type.Optional(OneOf(["cli", "api"])),
+    dry_run: Type.Optional(Type.Boolean()),
+    force: Type.Optional(
+      Type.Boolean({ description: "takes fields over from the files that own them" }),
+    ),
+  },
+  closed,
+);
+export type ApplyBody = Static<typeof ApplyBody>;
+
+export const ApplyResultView = Type.Object(
+  {
+    kind: OneOf(kinds),
+    name: Type.String(),
+    action: OneOf(["created", "configured", "unchanged"]),
+    generation: Type.Integer(),
+    changes: Type.Array(FieldChangeView),
+    plan: NullableOf(PlanView),
+    plan_message: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "why there is no plan, where an App has none",
+    }),
+  },
+  closed,
+);
+export type ApplyResultView = Static<typeof ApplyResultView>;
+
+export const ApplyAnswer = Type.Object(
+  { dry_run: Type.Boolean(), results: Type.Array(ApplyResultView) },
+  closed,
+);
+export type ApplyAnswer = Static<typeof ApplyAnswer>;
+
+export const DeletedView = Type.Object(
+  {
+    kind: OneOf(kinds),
+    name: Type.String(),
+    state: OneOf(["deleting", "deleted"]),
+  },
+  closed,
+);
+export type DeletedView = Static<typeof DeletedView>;
+
+export const SecretView = Type.Object(
+  {
+    name: Type.String(),
+    type: OneOf(["opaque", "registry"]),
+    keys: Type.Array(Type.String(), { description: "values are never shown" }),
+    created_at: Timestamp,
+    generation: Type.Integer(),
+    managed_by: Type.String(),
+  },
+  closed,
+);
+export type SecretView = Static<typeof SecretView>;
+
+export const SecretList = Type.Object(
+  { secrets: Type.Array(SecretView), total: Type.Integer() },
+  closed,
+);
+export type SecretList = Static<typeof SecretList>;
+
+export const CreateSecretBody = Type.Object({ name: Name, ...SecretSpec.properties }, closed);
+export type CreateSecretBody = {
+  name: string;
+  type?: "opaque" | "registry";
+  data: Record<string, string>;
+};
+
+export const PutSecretBody = SecretSpec;
+export type PutSecretBody = { type?: "opaque" | "registry"; data: Record<string, string> };
+
+/** Sets some keys and leaves the others; null takes a key away. */
+export const PatchSecretBody = Type.Object(
+  {
+    data: Type.Record(
+      Type.String({ pattern: "^[A-Za-z0-9._-]{1,253}$" }),
+      Type.Unsafe<string | null>({ type: ["string", "null"], maxLength: 1_048_576 }),
+      { maxProperties: 1000, additionalProperties: false },
+    ),
+  },
+  closed,
+);
+export type PatchSecretBody = { data: Record<string, string | null> };
+
+const TemplateParameterView = Type.Object(
+  {
+    name: Type.String(),
+    description: Type.String(),
+    default: Type.Optional(Type.Unknown()),
+    required: Type.Boolean(),
+    secret: Type.Boolean(),
+    generated: Type.Boolean({ description: "a random value is made where none is given" }),
+    pattern: NullableString,
+  },
+  closed,
+);
+
+export const TemplateView = Type.Object(
+  {
+    id: Type.String(),
+    name: Type.String(),
+    description: Type.String(),
+    category: Type.String(),
+    image: Type.String(),
+    port: NullableInteger,
+    parameters: Type.Array(TemplateParameterView),
+    website: NullableString,
+    companions: Type.Array(Type.String(), { description: "suffixes of the further apps it makes" }),
+    built_in: Type.Boolean(),
+  },
+  closed,
+);
+export type TemplateView = Static<typeof TemplateView>;
+
+export const TemplateList = Type.Object(
+  { templates: Type.Array(TemplateView), total: Type.Integer() },
+  closed,
+);
+export type TemplateList = Static<typeof TemplateList>;
+
+const modelStates = [
+  "absent",
+  "downloading",
+  "ready",
+  "starting",
+  "running",
+  "stopping",
+  "failed",
+] as const;
+
+export const ModelView = Type.Object(
+  {
+    id: Type.String({ description: "repository id, such as org/name; URL-encoded in paths" }),
+    name: Type.String({ description: "name of the Model resource" }),
+    status: OneOf(modelStates),
+    size_bytes: NullableInteger,
+    downloaded_bytes: Type.Integer(),
+    progress: Type.Number({ description: "0 to 1" }),
+    quantization: NullableString,
+    context_length: NullableInteger,
+    file: NullableString,
+    sha256: NullableString,
+    running: Type.Boolean(),
+    error: NullableString,
+  },
+  closed,
+);
+export type ModelView = Static<typeof ModelView>;
+
+export const ModelList = Type.Object(
+  { models: Type.Array(ModelView), total: Type.Integer() },
+  closed,
+);
+export type ModelList = Static<typeof ModelList>;
+
+export const StartModelBody = Type.Object(
+  { model: Type.String({ minLength: 1, maxLength: 1024 }) },
+  closed,
+);

@@ -1,0 +1,117 @@
+import { type Static, Type } from "typebox";
+import { kinds } from "../kinds.ts";
+import { closed, NullableString, OneOf, Timestamp } from "./schema.ts";
+
+export const Health = Type.Object(
+  {
+    status: OneOf(["ok", "degraded"]),
+    runtime: OneOf(["connected", "disconnected"]),
+    version: Type.String(),
+    uptime_seconds: Type.Integer(),
+  },
+  closed,
+);
+export type Health = Static<typeof Health>;
+
+export const SystemInfo = Type.Object(
+  {
+    version: Type.String(),
+    instance_id: Type.String(),
+    hostname: Type.String(),
+    os: Type.String(),
+    arch: Type.String(),
+    cpus: Type.Integer(),
+    memory: Type.Object({ total_bytes: Type.Integer(), free_bytes: Type.Integer() }, closed),
+    disk: Type.Object({ total_bytes: Type.Integer(), free_bytes: Type.Integer() }, closed),
+    uptime_seconds: Type.Integer({ description: "of Berth" }),
+    host_uptime_seconds: Type.Integer(),
+    engine: Type.Object(
+      {
+        connected: Type.Boolean(),
+        name: NullableString,
+        version: NullableString,
+        api_version: NullableString,
+        message: NullableString,
+      },
+      closed,
+    ),
+    counts: Type.Object(
+      {
+        apps: Type.Integer(),
+        apps_ready: Type.Integer(),
+        models: Type.Integer(),
+        secrets: Type.Integer(),
+        templates: Type.Integer(),
+      },
+      closed,
+    ),
+  },
+  closed,
+);
+export type SystemInfo = Static<typeof SystemInfo>;
+
+export const ConfigEntry = Type.Object(
+  {
+    key: Type.String(),
+    value: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: 'as it would stand in a config file; a secret as "(secret)"',
+    }),
+    source: OneOf(["flag", "environment", "file", "default"]),
+    origin: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "the flag, the variable or the file",
+    }),
+  },
+  closed,
+);
+export type ConfigEntry = Static<typeof ConfigEntry>;
+
+/** The effective configuration: what a person may see of it, and where each value came from. */
+export const SystemConfig = Type.Object({ config: Type.Array(ConfigEntry) }, closed);
+export type SystemConfig = Static<typeof SystemConfig>;
+
+const PendingPrune = Type.Object(
+  { kind: OneOf(kinds), name: Type.String(), file: Type.String() },
+  closed,
+);
+
+export const SpecFileView = Type.Object(
+  {
+    file: Type.String(),
+    state: OneOf(["applied", "invalid", "conflict"]),
+    content_hash: Type.String(),
+    resources: Type.Array(
+      Type.Object(
+        { kind: OneOf(kinds), name: Type.String(), yielded: Type.Array(Type.String()) },
+        closed,
+      ),
+    ),
+    errors: Type.Array(
+      Type.Object({ line: Type.Integer(), column: Type.Integer(), message: Type.String() }, closed),
+    ),
+    time: Timestamp,
+  },
+  closed,
+);
+export type SpecFileView = Static<typeof SpecFileView>;
+
+export const SpecsView = Type.Object(
+  {
+    folder: Type.String(),
+    state: OneOf(["watching", "missing", "unreadable", "empty", "off"]),
+    message: NullableString,
+    files: Type.Array(SpecFileView),
+    pending_prune: Type.Array(PendingPrune),
+  },
+  closed,
+);
+export type SpecsView = Static<typeof SpecsView>;
+
+export const PruneBody = Type.Object(
+  { confirm: Type.Literal(true, { description: "must be true" }) },
+  closed,
+);
+
+export const PruneAnswer = Type.Object({ pruned: Type.Array(PendingPrune) }, closed);
+export type PruneAnswer = Static<typeof PruneAnswer>;

@@ -1,0 +1,68 @@
+import { randomBytes } from "node:crypto";
+import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import Database from "better-sqlite3";
+import { BerthError } from "../base/errors.ts";
+import { type SqliteDatabase, sqliteFailure, syncDirectory } from "../base/sqlite.ts";
+
+/** Where a backup keeps the key of the secrets; a store itself never has this table. */
+export const BACKUP_KEY_TABLE = "backup_key";
+/** Says that a SQLite file is a backup of Berth's: "Brth" in ASCII, in the header's application id. */
+export const BACKUP_APPLICATION_ID = 0x42727468;
+
+/**
+ * Copies the whole store into one file (mode 0600) while it is in use. The copy can restore
+ * everything, so it holds the key of the secrets too: whoever has the file has them all.
+ *
+ * Written beside and renamed: `file` is the old content or a whole backup, never a part of one.
+ */
+export async function backupStore(db: SqliteDatabase, key: Buffer, file: string): Promise<void> {
+  const target = resolve(file);
+  if (!existsSync(dirname(target))) {
+    throw new BerthError("invalid_request", "the folder of the backup file does not exist", {
+      hint: "make it first, or give another file",
+    });
+  }
+  if (target === resolve(db.name)) {
+    throw new BerthError("invalid_request", "a backup cannot replace the store itself", {
+      hint: "give another file, best on another disk",
+    });
+  }
+  const partial = `${target}.partial-${randomBytes(4).toString("hex")}`;
+  try {
+    closeSync(openSync(partial, "wx", 0o600));
+    await db.backup(partial);
+    addKey(partial, key);
+    syncFile(partial);
+    renameSync(partial, target);
+    syncDirectory(dirname(target));
+  } catch (error) {
+    for (const left of [partial, `${partial}-wal`, `${partial}-shm`, `${partial}-journal`]) {
+      rmSync(left, { force: true });
+    }
+    throw sqliteFailure(error);
+  }
+}
+
+function addKey(file: string, key: Buffer): void {
+  const copy = new Database(file);
+  try {
+    // One file, without a log beside it.
+    copy.pragma("journal_mode = DELETE");
+    copy.exec(`CREATE TABLE ${BACKUP_KEY_TABLE} (key BLOB NOT NULL) STRICT`);
+    copy.prepare<[Buffer]>(`INSERT INTO ${BACKUP_KEY_TABLE} (key) VALUES (?)`).run(key);
+    copy.pragma(`application_id = ${BACKUP_APPLICATION_ID}`);
+  } finally {
+    copy.close();
+  }
+  chmodSync(file, 0o600);
+}
+
+function syncFile(file: string): void {
+  const handle = openSync(file, "r+");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+}

@@ -1,0 +1,125 @@
+import { type Clock, timestamp } from "../base/clock.ts";
+import type { SqliteDatabase } from "../base/sqlite.ts";
+import type { Kind } from "../resources/kinds.ts";
+import type { ChangeLog } from "./change-log.ts";
+import type { EventLog, EventRecord } from "./store.ts";
+import type { Transactions } from "./transactions.ts";
+
+/** The same event seen again within this time of its last sight counts up (as `kubectl get events` shows it). */
+export const EVENT_WINDOW_MS = 10 * 60_000;
+/** Enough for the story of a bad night, and no noisy app can push the others' events out. */
+export const EVENTS_PER_RESOURCE_MAX = 200;
+/** All together: 50 apps with full histories, near 5 MB. */
+export const EVENTS_KEPT_MAX = 10_000;
+const TRIM_EVERY = 64;
+/** Messages quote engines and log lines; longer ones are cut. */
+export const EVENT_MESSAGE_LENGTH_MAX = 4_096;
+
+export class SqliteEventLog implements EventLog {
+  readonly #clock: Clock;
+  readonly #transactions: Transactions;
+  readonly #changes: ChangeLog;
+  readonly #latest;
+  readonly #insert;
+  readonly #countUp;
+  readonly #trimResource;
+  readonly #trimAll;
+  readonly #select;
+
+  constructor(db: SqliteDatabase, clock: Clock, transactions: Transactions, changes: ChangeLog) {
+    this.#clock = clock;
+    this.#transactions = transactions;
+    this.#changes = changes;
+    this.#latest = db.prepare<[Identity], EventRow>(`
+      SELECT * FROM events WHERE name = @name AND kind IS @kind AND type = @type
+        AND reason = @reason AND message = @message
+      ORDER BY touched DESC LIMIT 1`);
+    this.#insert = db.prepare<[Identity & { time: string; touched: number }]>(`
+      INSERT INTO events (kind, name, type, reason, message, count, first_time, last_time, touched)
+      VALUES (@kind, @name, @type, @reason, @message, 1, @time, @time, @touched)`);
+    this.#countUp = db.prepare<[string, number, number]>(
+      "UPDATE events SET count = count + 1, last_time = ?, touched = ? WHERE id = ?",
+    );
+    this.#trimResource = db.prepare<[{ name: string; kind: string | null; keep: number }]>(`
+      DELETE FROM events WHERE name = @name AND kind IS @kind AND touched <= (
+        SELECT touched FROM events WHERE name = @name AND kind IS @kind
+        ORDER BY touched DESC LIMIT 1 OFFSET @keep)`);
+    this.#trimAll = db.prepare<[number]>(`
+      DELETE FROM events WHERE touched <= (
+        SELECT touched FROM events ORDER BY touched DESC LIMIT 1 OFFSET ?)`);
+    this.#select = db.prepare<
+      [{ kind: string | null; name: string | null; limit: number }],
+      EventRow
+    >(`
+      SELECT * FROM events
+      WHERE (@kind IS NULL OR kind = @kind) AND (@name IS NULL OR name = @name)
+      ORDER BY touched DESC LIMIT @limit`);
+  }
+
+  record(event: Identity): EventRecord {
+    const nowMs = this.#clock.now();
+    const time = timestamp(nowMs);
+    const identity = {
+      kind: event.kind,
+      name: event.name,
+      type: event.type,
+      reason: event.reason,
+      message: cut(event.message),
+    };
+    return this.#transactions.writeLazily(() =>
+      this.#changes.appendEvent({ kind: event.kind, name: event.name, time }, (touched) => {
+        const last = this.#latest.get(identity);
+        if (last && nowMs - Date.parse(last.last_time) <= EVENT_WINDOW_MS) {
+          this.#countUp.run(time, touched, last.id);
+          return recordOf({ ...last, count: last.count + 1, last_time: time });
+        }
+        const { lastInsertRowid } = this.#insert.run({ ...identity, time, touched });
+        const id = Number(lastInsertRowid);
+        this.#trimResource.run({
+          name: identity.name,
+          kind: identity.kind,
+          keep: EVENTS_PER_RESOURCE_MAX,
+        });
+        if (id % TRIM_EVERY === 0) this.#trimAll.run(EVENTS_KEPT_MAX);
+        return { id, ...identity, count: 1, firstTime: time, lastTime: time };
+      }),
+    );
+  }
+
+  list(filter: { kind?: Kind; name?: string; limit: number }): EventRecord[] {
+    return this.#transactions.read(() =>
+      this.#select
+        .all({ kind: filter.kind ?? null, name: filter.name ?? null, limit: filter.limit })
+        .map(recordOf),
+    );
+  }
+}
+
+type Identity = Parameters<EventLog["record"]>[0];
+
+interface EventRow extends Identity {
+  id: number;
+  count: number;
+  first_time: string;
+  last_time: string;
+}
+
+function recordOf(row: EventRow): EventRecord {
+  return {
+    id: row.id,
+    kind: row.kind,
+    name: row.name,
+    type: row.type,
+    reason: row.reason,
+    message: row.message,
+    count: row.count,
+    firstTime: row.first_time,
+    lastTime: row.last_time,
+  };
+}
+
+function cut(message: string): string {
+  return message.length <= EVENT_MESSAGE_LENGTH_MAX
+    ? message
+    : `${message.slice(0, EVENT_MESSAGE_LENGTH_MAX - 1)}…`;
+}

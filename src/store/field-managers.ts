@@ -1,0 +1,246 @@
+import { deepEqual } from "../base/canonical.ts";
+import type { FieldOwners, ManagerEntry } from "../resources/resource.ts";
+import { ancestorsOf, isEmptyMap, isRoot, type Leaves } from "./leaves.ts";
+
+/**
+ * Server-side apply over leaves (see leaves.ts), as pure functions.
+ *
+ * Each leaf has at most one owner. Files are the truth: a field that a file owns cannot be written
+ * by anybody else without force, and a file takes what `api` and `cli` own without asking. Between
+ * those two, the last writer owns.
+ */
+export interface Ownership {
+  readonly leaves: Leaves;
+  readonly owners: FieldOwners;
+  readonly managers: Readonly<Record<string, ManagerEntry>>;
+}
+
+export interface FieldWrite {
+  readonly manager: string;
+  readonly mode: "replace" | "merge";
+  readonly set: Leaves;
+  /** Merge only: pointers that are taken away, with everything below them. */
+  readonly remove: readonly string[];
+  readonly contentHash: string;
+  readonly declares: boolean;
+  readonly force: boolean;
+  readonly takeOverFrom: readonly string[];
+  readonly time: string;
+}
+
+export interface FieldConflict {
+  readonly path: string;
+  readonly manager: string;
+}
+
+export interface FieldOutcome extends Ownership {
+  /** Fields of the document that stay with whoever took them, in order. */
+  readonly yielded: readonly string[];
+  /** Fields that a file owns and this write may not touch. Where there are any, nothing else here counts. */
+  readonly conflicts: readonly FieldConflict[];
+}
+
+export const isFile = (manager: string): boolean => manager.startsWith("file:");
+
+/** Works out what a write leaves behind. Never changes its arguments. */
+export function applyFields(before: Ownership, write: FieldWrite): FieldOutcome {
+  const draft = new Draft(moveManagers(before, write), write);
+  const skipped = draft.skipped();
+  if (write.mode === "replace") draft.dropNoLongerGiven();
+  for (const pointer of write.remove) draft.remove(pointer);
+  for (const [pointer, value] of write.set) {
+    if (!skipped.has(pointer)) draft.set(pointer, value);
+  }
+  draft.keepEmptiedMaps();
+  return draft.outcome(skipped);
+}
+
+/** Ends a manager's part: its fields stay, without an owner. */
+export function releaseFields(before: Ownership, manager: string): Ownership {
+  return {
+    leaves: before.leaves,
+    owners: Object.fromEntries(
+      Object.entries(before.owners).filter(([, owner]) => owner !== manager),
+    ),
+    managers: Object.fromEntries(
+      Object.entries(before.managers).filter(([name]) => name !== manager),
+    ),
+  };
+}
+
+/** A renamed file is the same manager under a new name: fields, yielded fields and hash move along. */
+function moveManagers(before: Ownership, write: FieldWrite): Ownership {
+  const gone = write.takeOverFrom.filter(
+    (name) => name !== write.manager && before.managers[name] !== undefined,
+  );
+  if (gone.length === 0) return before;
+  const managers = { ...before.managers };
+  const own = managers[write.manager];
+  const first = gone.map((name) => before.managers[name]).find((entry) => entry !== undefined);
+  for (const name of gone) delete managers[name];
+  if (!own && first) managers[write.manager] = first;
+  return {
+    leaves: before.leaves,
+    owners: Object.fromEntries(
+      Object.entries(before.owners).map(([pointer, owner]) => [
+        pointer,
+        gone.includes(owner) ? write.manager : owner,
+      ]),
+    ),
+    managers,
+  };
+}
+
+class Draft {
+  readonly #write: FieldWrite;
+  readonly #entry: ManagerEntry | undefined;
+  readonly #managers: Readonly<Record<string, ManagerEntry>>;
+  readonly #leaves: Map<string, unknown>;
+  readonly #owners: Map<string, string>;
+  /** How many leaves stand below each pointer that is not a leaf. */
+  readonly #below = new Map<string, number>();
+  readonly #conflicts: FieldConflict[] = [];
+  readonly #taken = new Map<string, Set<string>>();
+  readonly #emptied = new Set<string>();
+
+  constructor(before: Ownership, write: FieldWrite) {
+    this.#write = write;
+    this.#entry = before.managers[write.manager];
+    this.#managers = before.managers;
+    this.#leaves = new Map(before.leaves);
+    this.#owners = new Map(Object.entries(before.owners));
+    for (const pointer of this.#leaves.keys()) this.#count(pointer, 1);
+  }
+
+  /** What a file lost to somebody with force stays lost until the file says something new. */
+  skipped(): ReadonlySet<string> {
+    const { mode, force, contentHash } = this.#write;
+    if (mode !== "replace" || force || this.#entry?.contentHash !== contentHash) return new Set();
+    return new Set(this.#entry.yielded);
+  }
+
+  dropNoLongerGiven(): void {
+    for (const [pointer, owner] of this.#owners) {
+      if (owner === this.#write.manager && !this.#write.set.has(pointer)) this.#drop(pointer);
+    }
+  }
+
+  remove(pointer: string): void {
+    const found = [...(this.#leaves.has(pointer) ? [pointer] : []), ...this.#descendants(pointer)];
+    for (const leaf of found) {
+      if (this.#mayTake(leaf)) this.#drop(leaf);
+    }
+    const parent = pointer.slice(0, pointer.lastIndexOf("/"));
+    if (found.length > 0 && !isRoot(parent)) this.#emptied.add(parent);
+  }
+
+  set(pointer: string, value: unknown): void {
+    const empty = isEmptyMap(value);
+    const descendants = this.#descendants(pointer);
+    // The map is there already, with fields of others in it.
+    if (empty && descendants.length > 0) return;
+    const inTheWay = [
+      ...ancestorsOf(pointer).filter((ancestor) => this.#leaves.has(ancestor)),
+      ...descendants,
+    ];
+    const owner = this.#owners.get(pointer);
+    const same = this.#leaves.has(pointer) && deepEqual(this.#leaves.get(pointer), value);
+    if (same && owner !== undefined && owner !== this.#write.manager && isFile(owner)) {
+      // Agreeing with a file is no conflict, and the file stays the owner.
+      if (!isFile(this.#write.manager) || !this.#write.force) return;
+    }
+    let allowed = same || this.#mayTake(pointer);
+    for (const other of inTheWay) {
+      // An empty map that gets its first field makes way by itself.
+      const makesWay = isEmptyMap(this.#leaves.get(other)) || this.#mayTake(other);
+      allowed = makesWay && allowed;
+    }
+    if (!allowed) return;
+    for (const other of inTheWay) this.#drop(other);
+    if (!this.#leaves.has(pointer)) this.#count(pointer, 1);
+    this.#leaves.set(pointer, value);
+    this.#owners.set(pointer, this.#write.manager);
+  }
+
+  /** As in a JSON merge patch, a map whose last field was taken away is an empty map. */
+  keepEmptiedMaps(): void {
+    for (const pointer of this.#emptied) {
+      const covered = ancestorsOf(pointer).some((ancestor) => this.#leaves.has(ancestor));
+      if (covered || this.#leaves.has(pointer) || this.#below.has(pointer)) continue;
+      this.#leaves.set(pointer, {});
+      this.#owners.set(pointer, this.#write.manager);
+      this.#count(pointer, 1);
+    }
+  }
+
+  outcome(skipped: ReadonlySet<string>): FieldOutcome {
+    const owners = Object.fromEntries(this.#owners);
+    const owning = new Set(this.#owners.values());
+    const managers: Record<string, ManagerEntry> = {};
+    for (const [name, entry] of Object.entries({
+      ...this.#managers,
+      [this.#write.manager]: this.#nextEntry(skipped),
+    })) {
+      const taken = this.#taken.get(name);
+      const next = taken
+        ? { ...entry, yielded: [...new Set([...entry.yielded, ...taken])].toSorted() }
+        : entry;
+      // A manager that has nothing left and declares nothing leaves no trace.
+      if (next.declares || next.yielded.length > 0 || owning.has(name)) managers[name] = next;
+    }
+    return {
+      leaves: this.#leaves,
+      owners,
+      managers,
+      yielded: [...skipped].filter((pointer) => this.#write.set.has(pointer)).toSorted(),
+      conflicts: this.#conflicts.toSorted((a, b) => (a.path < b.path ? -1 : 1)),
+    };
+  }
+
+  #nextEntry(skipped: ReadonlySet<string>): ManagerEntry {
+    const { mode, contentHash, declares, time } = this.#write;
+    const next: ManagerEntry = {
+      // A patch is no document: it must not make a later re-apply of the document look new.
+      contentHash: mode === "merge" ? (this.#entry?.contentHash ?? contentHash) : contentHash,
+      time,
+      declares: declares || (this.#entry?.declares ?? false),
+      yielded: mode === "merge" ? (this.#entry?.yielded ?? []) : [...skipped].toSorted(),
+    };
+    const unchanged =
+      this.#entry && deepEqual({ ...next, time: null }, { ...this.#entry, time: null });
+    return unchanged && this.#entry ? this.#entry : next;
+  }
+
+  /** Whether the write may overwrite or remove this leaf; notes the conflict or the take-over. */
+  #mayTake(pointer: string): boolean {
+    const owner = this.#owners.get(pointer);
+    if (owner === undefined || owner === this.#write.manager || !isFile(owner)) return true;
+    if (!this.#write.force) {
+      if (!this.#conflicts.some((conflict) => conflict.path === pointer)) {
+        this.#conflicts.push({ path: pointer, manager: owner });
+      }
+      return false;
+    }
+    const taken = this.#taken.get(owner) ?? new Set();
+    this.#taken.set(owner, taken.add(pointer));
+    return true;
+  }
+
+  #descendants(pointer: string): string[] {
+    if (!this.#below.has(pointer)) return [];
+    return [...this.#leaves.keys()].filter((leaf) => leaf.startsWith(`${pointer}/`));
+  }
+
+  #drop(pointer: string): void {
+    if (this.#leaves.delete(pointer)) this.#count(pointer, -1);
+    this.#owners.delete(pointer);
+  }
+
+  #count(pointer: string, difference: number): void {
+    for (const ancestor of ancestorsOf(pointer)) {
+      const count = (this.#below.get(ancestor) ?? 0) + difference;
+      if (count === 0) this.#below.delete(ancestor);
+      else this.#below.set(ancestor, count);
+    }
+  }
+}

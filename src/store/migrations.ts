@@ -1,0 +1,131 @@
+import type { Migration } from "../base/sqlite.ts";
+
+/**
+ * The schema, step by step. A released step is never edited: add another one. The number of a step
+ * is its place in the list, counted from 1, and is kept in SQLite's user_version.
+ */
+export const migrations: readonly Migration[] = [
+  `
+  -- What the store knows of itself; never shown, never written by callers.
+  CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE settings (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  -- A Secret's spec holds a keyed fingerprint in place of each value.
+  CREATE TABLE resources (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    uid TEXT NOT NULL UNIQUE,
+    spec TEXT NOT NULL,
+    labels TEXT NOT NULL,
+    annotations TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    resource_version INTEGER NOT NULL,
+    created_at TEXT NOT NULL,
+    deletion_timestamp TEXT,
+    finalizers TEXT NOT NULL,
+    owners TEXT NOT NULL,
+    managers TEXT NOT NULL,
+    -- Who last changed the desired state; revisions quote it.
+    actor TEXT NOT NULL,
+    status TEXT,
+    PRIMARY KEY (kind, name)
+  ) STRICT;
+
+  CREATE TABLE secret_values (
+    kind TEXT NOT NULL DEFAULT 'Secret' CHECK (kind = 'Secret'),
+    name TEXT NOT NULL,
+    key TEXT NOT NULL,
+    sealed BLOB NOT NULL,
+    PRIMARY KEY (name, key),
+    FOREIGN KEY (kind, name) REFERENCES resources (kind, name) ON DELETE CASCADE
+  ) STRICT;
+
+  -- AUTOINCREMENT: a sequence is never used twice, whatever has been trimmed.
+  CREATE TABLE changes (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    type TEXT NOT NULL,
+    kind TEXT,
+    name TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    time TEXT NOT NULL,
+    event TEXT
+  ) STRICT;
+
+  -- touched is the sequence of the change that last counted the event up: it orders the list.
+  CREATE TABLE events (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT,
+    name TEXT NOT NULL,
+    type TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    message TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    first_time TEXT NOT NULL,
+    last_time TEXT NOT NULL,
+    touched INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX events_by_resource ON events (name, kind, touched);
+  CREATE INDEX events_by_touched ON events (touched);
+
+  CREATE TABLE revisions (
+    app TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    spec_hash TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    image TEXT,
+    image_id TEXT,
+    created_at TEXT NOT NULL,
+    state TEXT NOT NULL,
+    message TEXT,
+    actor TEXT NOT NULL,
+    PRIMARY KEY (app, number),
+    UNIQUE (app, spec_hash)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    request_id TEXT,
+    action TEXT NOT NULL,
+    kind TEXT,
+    name TEXT NOT NULL,
+    changes TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX audit_by_resource ON audit (name, kind, id);
+
+  CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    hash TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at_ms INTEGER,
+    last_used_at TEXT
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE port_leases (
+    app TEXT NOT NULL,
+    replica INTEGER NOT NULL,
+    container_port INTEGER NOT NULL,
+    port INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (app, replica, container_port)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE owned_images (
+    app TEXT NOT NULL,
+    reference TEXT NOT NULL,
+    PRIMARY KEY (app, reference)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX owned_images_by_reference ON owned_images (reference);
+  `,
+];

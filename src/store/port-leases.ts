@@ -1,0 +1,71 @@
+import { createHash } from "node:crypto";
+import { BerthError } from "../base/errors.ts";
+import type { SqliteDatabase } from "../base/sqlite.ts";
+import type { PortLeases } from "./store.ts";
+import type { Transactions } from "./transactions.ts";
+
+/** Below the range from which Linux takes ports for outgoing connections (32768 and up), above the well-known ones. */
+export const LEASE_PORT_MIN = 20_000;
+export const LEASE_PORT_MAX = 31_999;
+const PORTS = LEASE_PORT_MAX - LEASE_PORT_MIN + 1;
+
+export class SqlitePortLeases implements PortLeases {
+  readonly #transactions: Transactions;
+  readonly #instanceId: string;
+  readonly #select;
+  readonly #taken;
+  readonly #upsert;
+  readonly #release;
+
+  constructor(db: SqliteDatabase, transactions: Transactions, instanceId: string) {
+    this.#instanceId = instanceId;
+    this.#transactions = transactions;
+    this.#select = db
+      .prepare<[string, number, number], number>(
+        "SELECT port FROM port_leases WHERE app = ? AND replica = ? AND container_port = ?",
+      )
+      .pluck();
+    this.#taken = db.prepare<[], number>("SELECT port FROM port_leases").pluck();
+    this.#upsert = db.prepare<[string, number, number, number]>(`
+      INSERT INTO port_leases (app, replica, container_port, port) VALUES (?, ?, ?, ?)
+      ON CONFLICT (app, replica, container_port) DO UPDATE SET port = excluded.port`);
+    this.#release = db.prepare<[string]>("DELETE FROM port_leases WHERE app = ?");
+  }
+
+  lease(
+    app: string,
+    replica: number,
+    containerPort: number,
+    avoid: readonly number[] = [],
+  ): number {
+    const current = this.current(app, replica, containerPort);
+    if (current !== undefined && !avoid.includes(current)) return current;
+    return this.#transactions.writeLazily(() => {
+      const taken = new Set([...this.#taken.all(), ...avoid]);
+      // From a hash, so that ports are spread; of the instance too, so that two on one machine differ.
+      const start = createHash("sha256")
+        .update(`${this.#instanceId}/${app}/${replica}`)
+        .digest()
+        .readUInt32BE(0);
+      for (let step = 0; step < PORTS; step += 1) {
+        const port = LEASE_PORT_MIN + ((start + step) % PORTS);
+        if (taken.has(port)) continue;
+        this.#upsert.run(app, replica, containerPort, port);
+        return port;
+      }
+      throw new BerthError(
+        "port_taken",
+        `no port between ${LEASE_PORT_MIN} and ${LEASE_PORT_MAX} is left for App ${app}`,
+        { hint: "delete apps that are no longer used, or stop what else listens on these ports" },
+      );
+    });
+  }
+
+  current(app: string, replica: number, containerPort: number): number | undefined {
+    return this.#transactions.read(() => this.#select.get(app, replica, containerPort));
+  }
+
+  release(app: string): void {
+    this.#transactions.write(() => this.#release.run(app));
+  }
+}

@@ -1,0 +1,143 @@
+import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import Database from "better-sqlite3";
+import { type Clock, systemClock, timestamp } from "../base/clock.ts";
+import { BerthError, ConflictError, NotFoundError } from "../base/errors.ts";
+import { schemaVersion, sqliteFailure, syncDirectory } from "../base/sqlite.ts";
+import { BACKUP_APPLICATION_ID, BACKUP_KEY_TABLE } from "./backup.ts";
+import { takeStoreLock } from "./lock.ts";
+import { migrations } from "./migrations.ts";
+import { SECRET_KEY_BYTES, secretKeyFile, writeSecretKey } from "./secret-key.ts";
+
+/**
+ * Change numbers jump ahead by this at a restore, so that none that a watcher saw before, and the
+ * backup did not know yet, comes to mean something else. No store makes so many between two backups.
+ */
+const SEQUENCE_JUMP = 1_000_000_000;
+
+export interface RestoreResult {
+  /** Name, in the data directory, of the store that was there before; null where there was none. */
+  readonly keptAs: string | null;
+}
+
+/**
+ * Puts the store of a backup file into a data directory. The backup is checked before anything is
+ * touched; a store that is there needs `force`, and is kept as `berth.db.before-restore-<time>`.
+ *
+ * Throws `store_locked` while Berth runs there, NotFoundError (no such file), `store_corrupt` (the
+ * backup is damaged or no backup), `wrong_state` (made by a newer Berth; or a store exists and no force).
+ */
+export function restoreStore(options: {
+  readonly dataDir: string;
+  readonly file: string;
+  readonly force?: boolean;
+  readonly clock?: Clock;
+}): RestoreResult {
+  const { dataDir } = options;
+  const clock = options.clock ?? systemClock;
+  if (!existsSync(options.file)) throw new NotFoundError("there is no such backup file");
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const lock = takeStoreLock(dataDir, clock);
+  try {
+    const store = join(dataDir, "berth.db");
+    const exists = existsSync(store);
+    if (exists && !options.force) {
+      throw new ConflictError("wrong_state", "the data directory holds a store already", {
+        hint: "add --force to replace it; the old one is kept beside it",
+      });
+    }
+    const staged = stagedFile(dataDir);
+    const key = stage(resolve(options.file), staged);
+    const suffix = `before-restore-${timestamp(clock.now()).replaceAll(/[:.]/g, "-")}`;
+    // Until the staged file is renamed into place it stands, and keeps a store from being made anew.
+    setAside(store, suffix);
+    if (existsSync(secretKeyFile(dataDir))) {
+      renameSync(secretKeyFile(dataDir), `${secretKeyFile(dataDir)}.${suffix}`);
+    }
+    writeSecretKey(dataDir, key, "full");
+    renameSync(staged, store);
+    syncDirectory(dataDir);
+    return { keptAs: exists ? `berth.db.${suffix}` : null };
+  } finally {
+    lock.release();
+  }
+}
+
+/** A restore that was cut short has set the old store aside: opening now would start from nothing. */
+export function assertNoRestoreUnderway(dataDir: string): void {
+  if (!existsSync(stagedFile(dataDir)) || existsSync(join(dataDir, "berth.db"))) return;
+  throw new BerthError("store_corrupt", "a restore of this data directory was cut short", {
+    hint: "run it again: berth restore FILE",
+  });
+}
+
+function stagedFile(dataDir: string): string {
+  return join(dataDir, "berth.db.restoring");
+}
+
+/** Copies and checks the backup, and takes the key out of the copy. */
+function stage(file: string, staged: string): Buffer {
+  for (const left of [staged, `${staged}-journal`]) rmSync(left, { force: true });
+  let db: Database.Database | undefined;
+  try {
+    copyFileSync(file, staged);
+    chmodSync(staged, 0o600);
+    db = new Database(staged);
+    db.pragma("synchronous = FULL");
+    const key = checked(db);
+    db.pragma("secure_delete = ON");
+    db.exec(`
+      BEGIN;
+      DROP TABLE ${BACKUP_KEY_TABLE};
+      DELETE FROM changes;
+      UPDATE sqlite_sequence SET seq = seq + ${SEQUENCE_JUMP} WHERE name = 'changes';
+      PRAGMA application_id = 0;
+      COMMIT;`);
+    db.close();
+    return key;
+  } catch (error) {
+    db?.close();
+    rmSync(staged, { force: true });
+    throw sqliteFailure(error);
+  }
+}
+
+function damaged(message: string): BerthError {
+  return new BerthError("store_corrupt", message, { hint: "choose another backup file" });
+}
+
+function checked(db: Database.Database): Buffer {
+  let applicationId: unknown;
+  let integrity: unknown;
+  try {
+    applicationId = db.pragma("application_id", { simple: true });
+    integrity = db.pragma("integrity_check(1)", { simple: true });
+  } catch {
+    throw damaged("the backup file is damaged, or no backup of Berth");
+  }
+  if (applicationId !== BACKUP_APPLICATION_ID) throw damaged("the file is no backup of Berth");
+  if (integrity !== "ok") throw damaged("the backup file is damaged");
+  const version = schemaVersion(db);
+  if (version > migrations.length) {
+    throw new BerthError(
+      "wrong_state",
+      `the backup was made by a newer version of Berth (schema ${version}; this one knows ${migrations.length})`,
+      { hint: "restore it with that version" },
+    );
+  }
+  const key = db.prepare<[], Buffer>(`SELECT key FROM ${BACKUP_KEY_TABLE}`).pluck().get();
+  if (!Buffer.isBuffer(key) || key.length !== SECRET_KEY_BYTES) {
+    throw damaged("the backup file has lost the key of its secrets");
+  }
+  return key;
+}
+
+/**
+ * With its log, which may hold the last commits. A log without its store, left by a restore that was
+ * cut short, goes too: SQLite would play it into the new store.
+ */
+function setAside(store: string, suffix: string): void {
+  for (const part of ["", "-wal", "-shm"]) {
+    if (existsSync(store + part)) renameSync(store + part, `${store}.${suffix}${part}`);
+  }
+}

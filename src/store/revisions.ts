@@ -1,0 +1,160 @@
+import { type Clock, timestamp } from "../base/clock.ts";
+import { NotFoundError } from "../base/errors.ts";
+import type { SqliteDatabase } from "../base/sqlite.ts";
+import type { SpecOf } from "../resources/kinds.ts";
+import { deepFreeze, type ResourceTable } from "./resource-table.ts";
+import type { Revision, RevisionLog } from "./store.ts";
+import type { Transactions } from "./transactions.ts";
+
+/** Twice what Kubernetes keeps of a Deployment: rolling back further than this is a new spec. */
+export const revisionsKeptMax = 20;
+
+export class SqliteRevisionLog implements RevisionLog {
+  readonly #clock: Clock;
+  readonly #transactions: Transactions;
+  readonly #resources: ResourceTable;
+  readonly #byHash;
+  readonly #byNumber;
+  readonly #all;
+  readonly #insert;
+  readonly #last;
+  readonly #update;
+  readonly #mark;
+  readonly #trim;
+  readonly #removeAll;
+
+  constructor(
+    db: SqliteDatabase,
+    clock: Clock,
+    transactions: Transactions,
+    resources: ResourceTable,
+  ) {
+    this.#clock = clock;
+    this.#transactions = transactions;
+    this.#resources = resources;
+    this.#byHash = db.prepare<[string, string], RevisionRow>(
+      "SELECT * FROM revisions WHERE app = ? AND spec_hash = ?",
+    );
+    this.#byNumber = db.prepare<[string, number], RevisionRow>(
+      "SELECT * FROM revisions WHERE app = ? AND number = ?",
+    );
+    this.#all = db.prepare<[string], RevisionRow>(
+      "SELECT * FROM revisions WHERE app = ? ORDER BY number DESC",
+    );
+    this.#last = db
+      .prepare<[string], number | null>("SELECT max(number) FROM revisions WHERE app = ?")
+      .pluck();
+    this.#insert = db.prepare<[RevisionRow]>(`
+      INSERT INTO revisions (app, number, generation, spec_hash, spec, image, image_id, created_at, state, message, actor)
+      VALUES (@app, @number, @generation, @spec_hash, @spec, @image, @image_id, @created_at, @state, @message, @actor)`);
+    this.#update = db.prepare<[string, string | null, string | null, string, number]>(
+      "UPDATE revisions SET spec = ?, image = coalesce(image, ?), image_id = coalesce(image_id, ?) WHERE app = ? AND number = ?",
+    );
+    this.#mark = db.prepare<[string, string | null, string, number]>(
+      "UPDATE revisions SET state = ?, message = ? WHERE app = ? AND number = ?",
+    );
+    // The newest stable one is what a failing rollout returns to: it is never trimmed.
+    this.#trim = db.prepare<[{ app: string; keep: number }]>(`
+      DELETE FROM revisions WHERE app = @app
+        AND number NOT IN (
+          SELECT number FROM revisions WHERE app = @app ORDER BY number DESC LIMIT @keep)
+        AND number IS NOT (
+          SELECT max(number) FROM revisions WHERE app = @app AND state = 'stable')`);
+    this.#removeAll = db.prepare<[string]>("DELETE FROM revisions WHERE app = ?");
+  }
+
+  ensure(input: Parameters<RevisionLog["ensure"]>[0]): Revision {
+    return this.#transactions.writeLazily(() => {
+      const known = this.#byHash.get(input.app, input.specHash);
+      if (known) {
+        const spec = JSON.stringify(input.spec);
+        if (
+          known.spec === spec &&
+          (known.image ?? input.image) === known.image &&
+          (known.image_id ?? input.imageId) === known.image_id
+        ) {
+          return revisionOf(known);
+        }
+        this.#update.run(spec, input.image, input.imageId, input.app, known.number);
+        return revisionOf({
+          ...known,
+          spec,
+          image: known.image ?? input.image,
+          image_id: known.image_id ?? input.imageId,
+        });
+      }
+      const row: RevisionRow = {
+        app: input.app,
+        number: (this.#last.get(input.app) ?? 0) + 1,
+        generation: input.generation,
+        spec_hash: input.specHash,
+        spec: JSON.stringify(input.spec),
+        image: input.image,
+        image_id: input.imageId,
+        created_at: timestamp(this.#clock.now()),
+        state: "attempted",
+        message: null,
+        actor: this.#resources.read("App", input.app)?.actor ?? "controller",
+      };
+      this.#insert.run(row);
+      this.#trim.run({ app: input.app, keep: revisionsKeptMax });
+      return revisionOf(row);
+    });
+  }
+
+  mark(app: string, number: number, state: Revision["state"], message: string | null): void {
+    this.#transactions.writeLazily(() => {
+      const known = this.#byNumber.get(app, number);
+      if (!known) throw new NotFoundError(`App ${app} has no revision ${number}`);
+      if (known.state === state && known.message === message) return;
+      this.#mark.run(state, message, app, number);
+    });
+  }
+
+  list(app: string): Revision[] {
+    return this.#transactions.read(() => this.#all.all(app).map(revisionOf));
+  }
+
+  get(app: string, number: number): Revision | undefined {
+    return this.#transactions.read(() => {
+      const row = this.#byNumber.get(app, number);
+      return row && revisionOf(row);
+    });
+  }
+
+  /** Inside a transaction only: the app is gone. */
+  removeAll(app: string): void {
+    this.#removeAll.run(app);
+  }
+}
+
+interface RevisionRow {
+  app: string;
+  number: number;
+  generation: number;
+  spec_hash: string;
+  spec: string;
+  image: string | null;
+  image_id: string | null;
+  created_at: string;
+  state: Revision["state"];
+  message: string | null;
+  actor: string;
+}
+
+function revisionOf(row: RevisionRow): Revision {
+  const spec: SpecOf["App"] = JSON.parse(row.spec);
+  return deepFreeze({
+    app: row.app,
+    number: row.number,
+    generation: row.generation,
+    specHash: row.spec_hash,
+    spec,
+    image: row.image,
+    imageId: row.image_id,
+    createdAt: row.created_at,
+    state: row.state,
+    message: row.message,
+    actor: row.actor,
+  });
+}

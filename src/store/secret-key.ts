@@ -1,0 +1,57 @@
+import { randomBytes } from "node:crypto";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { BerthError } from "../base/errors.ts";
+import { type Durability, syncDirectory } from "../base/sqlite.ts";
+
+export const SECRET_KEY_BYTES = 32;
+
+export function secretKeyFile(dataDir: string): string {
+  return join(dataDir, "secret.key");
+}
+
+/**
+ * The key of this data directory, or undefined where none has been made. Takes other users' access
+ * to the file away. Throws `store_corrupt` for one that is cut short.
+ */
+export function readSecretKey(dataDir: string): Buffer | undefined {
+  const file = secretKeyFile(dataDir);
+  if (!existsSync(file)) return undefined;
+  if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
+  const key = readFileSync(file);
+  if (key.length !== SECRET_KEY_BYTES) {
+    throw new BerthError("store_corrupt", "the key of the secrets (secret.key) is damaged", {
+      hint: "put the right file back, or bring back the last good copy with: berth restore FILE",
+    });
+  }
+  return key;
+}
+
+export function newSecretKey(): Buffer {
+  return randomBytes(SECRET_KEY_BYTES);
+}
+
+/** Written beside and renamed, so that a crash leaves the old key or the new one, never half of it. Mode 0600. */
+export function writeSecretKey(dataDir: string, key: Buffer, durability: Durability): void {
+  const file = secretKeyFile(dataDir);
+  const partial = `${file}.partial`;
+  const handle = openSync(partial, "w", 0o600);
+  try {
+    writeSync(handle, key);
+    if (durability === "full") fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+  renameSync(partial, file);
+  if (durability === "full") syncDirectory(dirname(file));
+}

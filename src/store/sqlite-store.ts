@@ -1,0 +1,270 @@
+import { randomBytes } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Clock } from "../base/clock.ts";
+import { BerthError } from "../base/errors.ts";
+import { type Logger, silentLogger } from "../base/logger.ts";
+import {
+  type Durability,
+  migrate,
+  openDatabase,
+  type SqliteDatabase,
+  sqliteFailure,
+} from "../base/sqlite.ts";
+import type { Kind } from "../resources/kinds.ts";
+import type { Resource, StatusOf } from "../resources/resource.ts";
+import { validateManifest } from "../resources/validate.ts";
+import { SqliteAuditLog } from "./audit.ts";
+import { backupStore } from "./backup.ts";
+import { ChangeLog } from "./change-log.ts";
+import { SqliteEventLog } from "./events.ts";
+import { type StoreLock, takeStoreLock } from "./lock.ts";
+import { migrations } from "./migrations.ts";
+import { SqliteOwnedImages } from "./owned-images.ts";
+import { SqlitePortLeases } from "./port-leases.ts";
+import { ResourceTable } from "./resource-table.ts";
+import { ResourceWriter } from "./resource-writer.ts";
+import { assertNoRestoreUnderway } from "./restore.ts";
+import { SqliteRevisionLog } from "./revisions.ts";
+import { newSecretKey, readSecretKey, writeSecretKey } from "./secret-key.ts";
+import { keyCheck, SecretVault } from "./secret-vault.ts";
+import { SqliteSettings } from "./settings.ts";
+import type {
+  ApplyIntent,
+  ApplyResult,
+  Change,
+  DeleteIntent,
+  ResourceKey,
+  Store,
+} from "./store.ts";
+import { SqliteTokenStore } from "./tokens.ts";
+import { Transactions } from "./transactions.ts";
+
+export interface StoreOptions {
+  /** Made, mode 0700, where it does not exist. */
+  readonly dataDir: string;
+  readonly clock: Clock;
+  /** Told of watchers that throw. */
+  readonly logger?: Logger;
+  /** Default full. off is for simulations only: a power cut may then damage the store. */
+  readonly durability?: Durability;
+  /** The database grows no larger than this: writes then fail with `disk_full`. Default: no limit. */
+  readonly sizeMaxBytes?: number;
+  /** Throws InvalidSpecError for a document that is not valid. Default: validateManifest. */
+  readonly validate?: (document: unknown) => unknown;
+  /** For a new data directory only; default: a random one. Eight hexadecimal characters. */
+  readonly instanceId?: string;
+}
+
+/**
+ * Opens the store of a data directory, making it where there is none, and keeps every other process
+ * out until it is disposed. Throws BerthErrors `store_locked` (names who has it), `store_corrupt`,
+ * `disk_full`, `wrong_state` (written by a newer Berth).
+ */
+export function openStore(options: StoreOptions): Store {
+  let lock: StoreLock | undefined;
+  let db: SqliteDatabase | undefined;
+  try {
+    mkdirSync(options.dataDir, { recursive: true, mode: 0o700 });
+    lock = takeStoreLock(options.dataDir, options.clock);
+    const durability = options.durability ?? "full";
+    assertNoRestoreUnderway(options.dataDir);
+    db = openDatabase({
+      file: databaseFile(options.dataDir),
+      durability,
+      sizeMaxBytes: options.sizeMaxBytes,
+    });
+    migrate(db, migrations);
+    return new SqliteStore(db, lock, { ...options, durability });
+  } catch (error) {
+    db?.close();
+    lock?.release();
+    throw sqliteFailure(error);
+  }
+}
+
+function databaseFile(dataDir: string): string {
+  return join(dataDir, "berth.db");
+}
+
+class SqliteStore implements Store {
+  readonly instanceId: string;
+  readonly events: SqliteEventLog;
+  readonly revisions: SqliteRevisionLog;
+  readonly audit: SqliteAuditLog;
+  readonly secrets: SecretVault;
+  readonly tokens: SqliteTokenStore;
+  readonly settings: SqliteSettings;
+  readonly ports: SqlitePortLeases;
+  readonly ownedImages: SqliteOwnedImages;
+  readonly #db: SqliteDatabase;
+  readonly #lock: StoreLock;
+  readonly #key: Buffer;
+  readonly #transactions: Transactions;
+  readonly #resources: ResourceTable;
+  readonly #changes: ChangeLog;
+  readonly #writer: ResourceWriter;
+  readonly #backups = new Set<Promise<void>>();
+
+  constructor(
+    db: SqliteDatabase,
+    lock: StoreLock,
+    options: StoreOptions & { readonly durability: Durability },
+  ) {
+    const { clock } = options;
+    this.#db = db;
+    this.#lock = lock;
+    const resources = new ResourceTable(db);
+    const changes = new ChangeLog(db, clock, options.logger ?? silentLogger);
+    const transactions = new Transactions(db, {
+      onCommit: () => changes.committed(),
+      onRollback: () => {
+        changes.rolledBack();
+        resources.forget();
+      },
+    });
+    this.#resources = resources;
+    this.#changes = changes;
+    this.#transactions = transactions;
+    const meta = new SqliteSettings(db, transactions, "meta");
+    this.#key = ownKey(options, meta);
+    this.instanceId = ownInstanceId(options, meta);
+    this.events = new SqliteEventLog(db, clock, transactions, changes);
+    this.audit = new SqliteAuditLog(db, clock, transactions);
+    this.revisions = new SqliteRevisionLog(db, clock, transactions, resources);
+    this.secrets = new SecretVault(db, this.#key);
+    this.tokens = new SqliteTokenStore(db, clock, transactions);
+    this.settings = new SqliteSettings(db, transactions, "settings");
+    this.ports = new SqlitePortLeases(db, transactions, this.instanceId);
+    this.ownedImages = new SqliteOwnedImages(db, transactions);
+    this.#writer = new ResourceWriter({
+      clock,
+      transactions,
+      resources,
+      changes,
+      audit: this.audit,
+      revisions: this.revisions,
+      ports: this.ports,
+      vault: this.secrets,
+      validate: options.validate ?? validateManifest,
+    });
+  }
+
+  get<K extends Kind>(kind: K, name: string): Resource<K> | undefined {
+    return this.#transactions.read(() => {
+      const stored = this.#resources.read(kind, name);
+      return stored && this.#resources.show(stored, kind);
+    });
+  }
+
+  list<K extends Kind>(
+    kind: K,
+    filter: { readonly labels?: Readonly<Record<string, string>> } = {},
+  ): Resource<K>[] {
+    const wanted = Object.entries(filter.labels ?? {});
+    return this.#transactions.read(() =>
+      this.#resources
+        .readAll(kind)
+        .filter((stored) => wanted.every(([key, value]) => stored.labels[key] === value))
+        .map((stored) => this.#resources.show(stored, kind)),
+    );
+  }
+
+  apply<K extends Kind>(intent: ApplyIntent<K>): ApplyResult<K> {
+    return this.#writer.apply(intent);
+  }
+
+  delete(kind: Kind, name: string, intent: DeleteIntent): Resource {
+    return this.#writer.delete(kind, name, intent);
+  }
+
+  removeFinalizer(kind: Kind, name: string, finalizer: string): void {
+    this.#writer.removeFinalizer(kind, name, finalizer);
+  }
+
+  setStatus<K extends Kind>(kind: K, name: string, uid: string, status: StatusOf[K]): void {
+    this.#writer.setStatus(kind, name, uid, status);
+  }
+
+  releaseManager(kind: Kind, name: string, manager: string): void {
+    this.#writer.releaseManager(kind, name, manager);
+  }
+
+  declaredBy(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]> {
+    const declared = new Map<string, ResourceKey[]>();
+    for (const { kind, name, managers } of this.#transactions.read(() =>
+      this.#resources.everything(),
+    )) {
+      for (const [manager, entry] of Object.entries(managers)) {
+        if (!entry.declares || !manager.startsWith(managerPrefix)) continue;
+        declared.set(manager, [...(declared.get(manager) ?? []), { kind, name }]);
+      }
+    }
+    return declared;
+  }
+
+  batch<T>(work: () => T): T {
+    return this.#transactions.write(work);
+  }
+
+  watch(listener: (change: Change) => void): () => void {
+    return this.#changes.watch(listener);
+  }
+
+  changesSince(sequence: number, limit: number): readonly Change[] | undefined {
+    return this.#transactions.read(() => this.#changes.since(sequence, limit));
+  }
+
+  get lastSequence(): number {
+    return this.#changes.lastSequence;
+  }
+
+  async backup(file: string): Promise<void> {
+    const running = backupStore(this.#db, this.#key, file);
+    this.#backups.add(running);
+    try {
+      await running;
+    } finally {
+      this.#backups.delete(running);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.allSettled(this.#backups);
+    this.#changes.close();
+    if (this.#db.open) this.#db.close();
+    this.#lock.release();
+  }
+}
+
+/** The key of the secrets, made with the store. A store without its key, or with another one, is refused. */
+function ownKey(
+  options: { readonly dataDir: string; readonly durability: Durability },
+  meta: SqliteSettings,
+): Buffer {
+  const check = meta.get("keyCheck");
+  let key = readSecretKey(options.dataDir);
+  if (check === undefined) {
+    if (!key) {
+      key = newSecretKey();
+      writeSecretKey(options.dataDir, key, options.durability);
+    }
+    meta.set("keyCheck", keyCheck(key));
+    return key;
+  }
+  if (!key || keyCheck(key) !== check) {
+    const what = key ? "belongs to another store" : "is missing";
+    throw new BerthError("store_corrupt", `the key of the secrets (secret.key) ${what}`, {
+      hint: "put the right file back, or bring back the last good copy with: berth restore FILE",
+    });
+  }
+  return key;
+}
+
+function ownInstanceId(options: { readonly instanceId?: string }, meta: SqliteSettings): string {
+  const known = meta.get("instanceId");
+  if (known !== undefined) return known;
+  const made = options.instanceId ?? randomBytes(4).toString("hex");
+  meta.set("instanceId", made);
+  return made;
+}

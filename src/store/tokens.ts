@@ -1,0 +1,124 @@
+import { createHash, randomBytes } from "node:crypto";
+import { type Clock, timestamp } from "../base/clock.ts";
+import { ConflictError } from "../base/errors.ts";
+import type { SqliteDatabase } from "../base/sqlite.ts";
+import type { TokenRecord, TokenScope, TokenStore } from "./store.ts";
+import type { Transactions } from "./transactions.ts";
+
+/** 256 bits: beyond guessing, which is also why an unsalted sha256 is enough. */
+const TOKEN_BYTES = 32;
+const PREFIX = "berth_";
+/** Nothing that was issued is longer; a longer text is refused before it is hashed. */
+const TOKEN_LENGTH_MAX = 100;
+/** When a token was last used is kept to the minute: a write for each request would cost a disk flush each. */
+export const LAST_USED_STEP_MS = 60_000;
+/** Logins that nobody logs out of; past this, the oldest session ends. */
+export const SESSIONS_KEPT_MAX = 1_000;
+
+export class SqliteTokenStore implements TokenStore {
+  readonly #clock: Clock;
+  readonly #transactions: Transactions;
+  readonly #insert;
+  readonly #byHash;
+  readonly #byName;
+  readonly #all;
+  readonly #touch;
+  readonly #remove;
+  readonly #removeExpired;
+  readonly #trimSessions;
+
+  constructor(db: SqliteDatabase, clock: Clock, transactions: Transactions) {
+    this.#clock = clock;
+    this.#transactions = transactions;
+    this.#insert = db.prepare<[TokenRow]>(`
+      INSERT INTO tokens (id, hash, name, scope, kind, created_at, expires_at_ms, last_used_at)
+      VALUES (@id, @hash, @name, @scope, @kind, @created_at, @expires_at_ms, @last_used_at)`);
+    this.#byHash = db.prepare<[string], TokenRow>("SELECT * FROM tokens WHERE hash = ?");
+    this.#byName = db.prepare<[string, string], TokenRow>(
+      "SELECT * FROM tokens WHERE kind = ? AND name = ?",
+    );
+    this.#all = db.prepare<[number], TokenRow>(
+      "SELECT * FROM tokens WHERE expires_at_ms IS NULL OR expires_at_ms > ? ORDER BY created_at, id",
+    );
+    this.#touch = db.prepare<[string, string]>("UPDATE tokens SET last_used_at = ? WHERE id = ?");
+    this.#remove = db.prepare<[string]>("DELETE FROM tokens WHERE id = ?");
+    this.#removeExpired = db.prepare<[number]>("DELETE FROM tokens WHERE expires_at_ms <= ?");
+    this.#trimSessions = db.prepare<[number]>(`
+      DELETE FROM tokens WHERE kind = 'session' AND id NOT IN (
+        SELECT id FROM tokens WHERE kind = 'session' ORDER BY created_at DESC, id LIMIT ?)`);
+  }
+
+  create(input: Parameters<TokenStore["create"]>[0]): { token: string; record: TokenRecord } {
+    const nowMs = this.#clock.now();
+    const token = `${PREFIX}${randomBytes(TOKEN_BYTES).toString("base64url")}`;
+    const row: TokenRow = {
+      id: randomBytes(8).toString("hex"),
+      hash: hashOf(token),
+      name: input.name,
+      scope: input.scope,
+      kind: input.kind,
+      created_at: timestamp(nowMs),
+      expires_at_ms: input.lifetimeMs === null ? null : nowMs + input.lifetimeMs,
+      last_used_at: null,
+    };
+    this.#transactions.write(() => {
+      this.#removeExpired.run(nowMs);
+      // Sessions are told apart by their id: many people log in as the same user.
+      if (input.kind === "named" && this.#byName.get(input.kind, input.name)) {
+        throw new ConflictError("name_taken", `there is a token named "${input.name}" already`, {
+          hint: "choose another name, or revoke that token first",
+        });
+      }
+      this.#insert.run(row);
+      if (input.kind === "session") this.#trimSessions.run(SESSIONS_KEPT_MAX);
+    });
+    return { token, record: recordOf(row) };
+  }
+
+  find(token: string): TokenRecord | undefined {
+    if (!token.startsWith(PREFIX) || token.length > TOKEN_LENGTH_MAX) return undefined;
+    const nowMs = this.#clock.now();
+    const row = this.#transactions.read(() => this.#byHash.get(hashOf(token)));
+    if (!row || (row.expires_at_ms !== null && row.expires_at_ms <= nowMs)) return undefined;
+    const lastUsedMs = row.last_used_at === null ? -Infinity : Date.parse(row.last_used_at);
+    if (nowMs - lastUsedMs < LAST_USED_STEP_MS) return recordOf(row);
+    const lastUsedAt = timestamp(nowMs);
+    this.#transactions.write(() => this.#touch.run(lastUsedAt, row.id));
+    return recordOf({ ...row, last_used_at: lastUsedAt });
+  }
+
+  list(): TokenRecord[] {
+    return this.#transactions.read(() => this.#all.all(this.#clock.now()).map(recordOf));
+  }
+
+  revoke(id: string): boolean {
+    return this.#transactions.write(() => this.#remove.run(id).changes > 0);
+  }
+}
+
+interface TokenRow {
+  id: string;
+  hash: string;
+  name: string;
+  scope: TokenScope;
+  kind: TokenRecord["kind"];
+  created_at: string;
+  expires_at_ms: number | null;
+  last_used_at: string | null;
+}
+
+function hashOf(token: string): string {
+  return createHash("sha256").update(token).digest("hex");
+}
+
+function recordOf(row: TokenRow): TokenRecord {
+  return {
+    id: row.id,
+    name: row.name,
+    scope: row.scope,
+    kind: row.kind,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at_ms === null ? null : timestamp(row.expires_at_ms),
+    lastUsedAt: row.last_used_at,
+  };
+}

@@ -1,0 +1,67 @@
+import { systemClock } from "../../src/base/clock.ts";
+import { FakeRuntime } from "../support/fake-runtime.ts";
+import { type RuntimeHarness, runtimeContract } from "./runtime-contract.ts";
+
+const command = ["sh", "-c", "echo out; exit 3"];
+const auth = { server: "registry.test", username: "berth", password: "open sesame" };
+
+runtimeContract("the fake", async (): Promise<RuntimeHarness> => {
+  const runtime = new FakeRuntime({
+    clock: systemClock,
+    images: {
+      "web:1": {
+        exposedPorts: [8080],
+        listensOn: [8080],
+        readyAfterMs: 20,
+        logs: ["web starts"],
+        exec: () => ({ exitCode: 3, output: "out\n" }),
+      },
+      "exits:1": {
+        logs: ["starting", { stream: "stderr", message: "no configuration found" }],
+        exits: { afterMs: 30, code: 3 },
+      },
+      "stubborn:1": { ignoresTerm: true },
+      "broken:1": { startError: "unable to find user nobody-here" },
+      "registry.test/open:1": { held: false, pullMs: 5, listensOn: [8080] },
+      "registry.test/private:1": { held: false, auth },
+    },
+  });
+  const { engine } = runtime;
+  return {
+    runtime,
+    web: "web:1",
+    exits: "exits:1",
+    stubborn: "stubborn:1",
+    broken: { spec: { image: "broken:1" }, says: "nobody-here" },
+    missing: "missing:1",
+    registry: {
+      open: "registry.test/open:1",
+      missing: "registry.test/missing:1",
+      denied: "registry.test/private:1",
+      auth,
+    },
+    command,
+    hands: {
+      kill: async (id) => runtime.kill(id),
+      rename: async (id, name) => runtime.rename(id, name),
+      disconnect: async (id, network) => runtime.disconnect(id, network),
+      makeUnhealthy: async (id) => engine.makeUnhealthy(id),
+      addStranger: async (name) => void runtime.addStranger(name),
+      addForeignNetwork: async (name) => void engine.networks.set(name, {}),
+      addForeignVolume: async (name) => void engine.volumes.set(name, {}),
+      state: async (name) => {
+        const container = engine.find(name);
+        if (!container) return "absent";
+        return container.state === "running" ? "running" : "other";
+      },
+      hasNetwork: async (name) => engine.networks.has(name),
+      sweep: async (prefix) => {
+        for (const container of engine.containers())
+          if (container.name.startsWith(prefix)) engine.remove(container.id);
+        for (const map of [engine.networks, engine.volumes])
+          for (const name of map.keys()) if (name.startsWith(prefix)) map.delete(name);
+      },
+    },
+    [Symbol.asyncDispose]: async () => {},
+  };
+});

@@ -1,0 +1,649 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { delay, systemClock } from "../../src/base/clock.ts";
+import { APP, INSTANCE } from "../../src/controller/labels.ts";
+import type {
+  ContainerRuntime,
+  ContainerSpec,
+  LogLine,
+  ObservedContainer,
+  PullProgress,
+  RegistryAuth,
+  RuntimeEvent,
+} from "../../src/controller/runtime/port.ts";
+import { randomInstance } from "../support/random-instance.ts";
+
+/** What the contract needs beside a runtime: images that behave, and a person at the engine. */
+export interface RuntimeHarness extends AsyncDisposable {
+  readonly runtime: ContainerRuntime;
+  /** Listens on 8080, GET /healthz answers 200, writes "web starts" to its log. */
+  readonly web: string;
+  /** Writes "starting" to stdout and "no configuration found" to stderr, then ends with 3. */
+  readonly exits: string;
+  /** Ends by SIGKILL only. */
+  readonly stubborn: string;
+  /** What makes the engine refuse to start a container, and a part of what it says then. */
+  readonly broken: { readonly spec: Partial<ContainerSpec>; readonly says: string };
+  /** In no registry and not on the engine. */
+  readonly missing: string;
+  readonly registry: {
+    readonly open: string;
+    readonly missing: string;
+    readonly denied: string;
+    readonly auth: RegistryAuth;
+  };
+  /** A command that writes "out" and ends with 3. */
+  readonly command: readonly string[];
+  readonly hands: {
+    kill(id: string): Promise<void>;
+    rename(id: string, name: string): Promise<void>;
+    disconnect(id: string, network: string): Promise<void>;
+    makeUnhealthy(id: string): Promise<void>;
+    /** A running container that is not Berth's. */
+    addStranger(name: string): Promise<void>;
+    addForeignNetwork(name: string): Promise<void>;
+    addForeignVolume(name: string): Promise<void>;
+    state(name: string): Promise<"running" | "other" | "absent">;
+    hasNetwork(name: string): Promise<boolean>;
+    /** Everything whose name starts so. */
+    sweep(prefix: string): Promise<void>;
+  };
+}
+
+const WAIT_LIMIT_MS = 20_000;
+
+/** The behaviour that reconcilers rely on, on any adapter of ContainerRuntime. */
+export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarness>): void {
+  describe(`the container runtime port on ${adapter}`, () => {
+    const signal = new AbortController().signal;
+    const prefix = `contract-${randomInstance()}`;
+    let harness: RuntimeHarness;
+    let runtime: ContainerRuntime;
+    let instance: string;
+    let network: string;
+    let count = 0;
+
+    beforeAll(async () => {
+      harness = await open();
+      ({ runtime } = harness);
+    });
+    afterEach(async () => {
+      await harness.hands.sweep(prefix);
+    });
+    afterAll(async () => {
+      await harness[Symbol.asyncDispose]();
+    });
+
+    /** A name of its own for each test: what one leaves behind does not meet another. */
+    async function begin(): Promise<void> {
+      count += 1;
+      instance = randomInstance();
+      network = `${prefix}-net-${count}`;
+      await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
+    }
+
+    function spec(name: string, changes: Partial<ContainerSpec> = {}): ContainerSpec {
+      return {
+        name: `${prefix}-${name}`,
+        image: harness.web,
+        labels: { [INSTANCE]: instance, [APP]: name },
+        env: ["GREETING=hi", "LOG=web starts"],
+        network,
+        aliases: [name],
+        mounts: [],
+        publish: [],
+        stopGraceMs: 2_000,
+        ...changes,
+      };
+    }
+
+    async function run(name: string, changes: Partial<ContainerSpec> = {}): Promise<string> {
+      const id = await runtime.createContainer(spec(name, changes), signal);
+      await runtime.startContainer(id, signal);
+      return id;
+    }
+
+    async function observed(id: string): Promise<ObservedContainer> {
+      const all = await runtime.listContainers({ instance }, signal);
+      const found = all.find((item) => item.id === id);
+      if (!found) throw new Error(`the container ${id} is not listed`);
+      return found;
+    }
+
+    async function until<T>(what: string, check: () => Promise<T | undefined>): Promise<T> {
+      const deadline = Date.now() + WAIT_LIMIT_MS;
+      for (;;) {
+        const value = await check();
+        if (value !== undefined) return value;
+        if (Date.now() > deadline) throw new Error(`waited too long until ${what}`);
+        await delay(systemClock, 20, signal);
+      }
+    }
+
+    async function read(id: string, tail: number, sinceMs?: number): Promise<LogLine[]> {
+      const options = { tail, follow: false, ...(sinceMs === undefined ? {} : { sinceMs }) };
+      const lines: LogLine[] = [];
+      for await (const line of runtime.logs(id, options, signal)) lines.push(line);
+      return lines;
+    }
+
+    const ended = (id: string) =>
+      until("the container has ended", async () => {
+        const container = await observed(id);
+        return container.state === "exited" ? container : undefined;
+      });
+
+    const healthy = (id: string) =>
+      until("the container is healthy", async () => {
+        const target = { type: "http", port: 8080, path: "/healthz" } as const;
+        const result = await runtime.probe(id, target, 1_000, signal);
+        return result.healthy ? result : undefined;
+      });
+
+    it("tells what engine it is", async () => {
+      const info = await runtime.info(signal);
+      expect(info.version).not.toBe("");
+      expect(info.apiVersion).toMatch(/^\d+\.\d+$/);
+      expect(info.cpus).toBeGreaterThan(0);
+      expect(info.memoryBytes).toBeGreaterThan(0);
+    });
+
+    describe("containers", () => {
+      it("creates one that is listed, not started, as it was asked for", async () => {
+        await begin();
+        const id = await runtime.createContainer(
+          spec("one", { memoryBytes: 64 * 2 ** 20, nanoCpus: 5e8 }),
+          signal,
+        );
+        const container = await observed(id);
+        expect(container).toMatchObject({
+          id,
+          name: `${prefix}-one`,
+          image: harness.web,
+          state: "created",
+          exitCode: null,
+          oomKilled: false,
+          error: null,
+          startedAt: null,
+          finishedAt: null,
+          networks: [network],
+          memoryBytes: 64 * 2 ** 20,
+          nanoCpus: 5e8,
+          addresses: [],
+        });
+        expect(container.labels).toMatchObject({ [INSTANCE]: instance, [APP]: "one" });
+        const image = await runtime.inspectImage(harness.web, signal);
+        expect(container.imageId).toBe(image?.id);
+        expect(new Date(container.createdAt).toISOString()).toBe(container.createdAt);
+      });
+
+      it("returns the same container when it is created again", async () => {
+        await begin();
+        const first = await runtime.createContainer(spec("twice"), signal);
+        expect(await runtime.createContainer(spec("twice"), signal)).toBe(first);
+        expect(await runtime.listContainers({ instance }, signal)).toHaveLength(1);
+      });
+
+      it("refuses a name that something else has, and leaves that alone", async () => {
+        await begin();
+        await harness.hands.addStranger(`${prefix}-taken`);
+        await expect(runtime.createContainer(spec("taken"), signal)).rejects.toMatchObject({
+          code: "name_clash",
+        });
+        expect(await harness.hands.state(`${prefix}-taken`)).toBe("running");
+
+        await runtime.createContainer(spec("ours"), signal);
+        const other = { labels: { [INSTANCE]: instance, [APP]: "ours", version: "2" } };
+        await expect(runtime.createContainer(spec("ours", other), signal)).rejects.toMatchObject({
+          code: "name_clash",
+        });
+      });
+
+      it("says when the image is not there", async () => {
+        await begin();
+        await expect(
+          runtime.createContainer(spec("no-image", { image: harness.missing }), signal),
+        ).rejects.toMatchObject({ code: "image_not_found" });
+        expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
+      });
+
+      it("lists by instance and by app, and never a stranger's", async () => {
+        await begin();
+        await harness.hands.addStranger(`${prefix}-stranger`);
+        const first = await runtime.createContainer(spec("first"), signal);
+        const second = await runtime.createContainer(spec("second"), signal);
+        const ids = async (app?: string) =>
+          (await runtime.listContainers(app ? { instance, app } : { instance }, signal))
+            .map((item) => item.id)
+            .toSorted();
+        expect(await ids()).toEqual([first, second].toSorted());
+        expect(await ids("first")).toEqual([first]);
+        expect(await runtime.listContainers({ instance: "00000000" }, signal)).toEqual([]);
+      });
+
+      it("starts, once or twice, and shows it running", async () => {
+        await begin();
+        const id = await run("runs");
+        await runtime.startContainer(id, signal);
+        const container = await observed(id);
+        expect(container).toMatchObject({ state: "running", exitCode: null, finishedAt: null });
+        expect(container.startedAt).not.toBeNull();
+      });
+
+      it("says that a container is not there to start", async () => {
+        await expect(runtime.startContainer("f".repeat(64), signal)).rejects.toMatchObject({
+          code: "not_found",
+        });
+      });
+
+      it("says why a container cannot be started, and shows it afterwards", async () => {
+        await begin();
+        const id = await runtime.createContainer(spec("broken", harness.broken.spec), signal);
+        await expect(runtime.startContainer(id, signal)).rejects.toMatchObject({
+          code: "engine_error",
+          message: expect.stringContaining(harness.broken.says),
+        });
+        expect((await observed(id)).error).toContain(harness.broken.says);
+      });
+
+      it("publishes ports, and says when one is taken", async () => {
+        await begin();
+        const any = { containerPort: 8080, protocol: "tcp", hostAddress: "127.0.0.1" } as const;
+        const first = await run("publishes", { publish: [{ ...any, hostPort: 0 }] });
+        const { addresses } = await observed(first);
+        expect(addresses).toEqual([
+          { containerPort: 8080, address: expect.stringMatching(/^127\.0\.0\.1:\d+$/) },
+        ]);
+        const hostPort = Number(addresses[0]?.address.split(":")[1]);
+        await expect(
+          run("wants-it-too", { publish: [{ ...any, hostPort }] }),
+        ).rejects.toMatchObject({ code: "port_taken" });
+      });
+
+      it("shows the exit code of one that ended by itself", async () => {
+        await begin();
+        const id = await run("exits", { image: harness.exits });
+        const container = await ended(id);
+        expect(container.exitCode).toBe(3);
+        expect(container.finishedAt).not.toBeNull();
+      });
+
+      it("starts again what has ended", async () => {
+        await begin();
+        const id = await run("again");
+        await harness.hands.kill(id);
+        expect((await ended(id)).exitCode).toBe(137);
+        await runtime.startContainer(id, signal);
+        expect(await observed(id)).toMatchObject({ state: "running", exitCode: null });
+      });
+
+      it("stops with SIGTERM, and does nothing for what is stopped or gone", async () => {
+        await begin();
+        const id = await run("stops");
+        await healthy(id);
+        await runtime.stopContainer(id, 10_000, signal);
+        const container = await observed(id);
+        expect(container.state).toBe("exited");
+        expect(container.exitCode).not.toBe(137);
+        await runtime.stopContainer(id, 10_000, signal);
+        await runtime.stopContainer("f".repeat(64), 10_000, signal);
+      });
+
+      it("kills after the grace what does not stop", async () => {
+        await begin();
+        const id = await run("stubborn", { image: harness.stubborn });
+        await runtime.stopContainer(id, 1_000, signal);
+        expect(await observed(id)).toMatchObject({ state: "exited", exitCode: 137 });
+      });
+
+      it("removes a running container, and does nothing for one that is gone", async () => {
+        await begin();
+        const id = await run("goes");
+        await runtime.removeContainer(id, signal);
+        expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
+        await runtime.removeContainer(id, signal);
+      });
+
+      it("removes one container once for two that ask at the same time", async () => {
+        await begin();
+        const id = await run("goes-twice");
+        await Promise.all([
+          runtime.removeContainer(id, signal),
+          runtime.removeContainer(id, signal),
+        ]);
+        expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
+      });
+
+      it("gives a container its name back", async () => {
+        await begin();
+        const id = await run("named");
+        await harness.hands.rename(id, `${prefix}-renamed`);
+        expect((await observed(id)).name).toBe(`${prefix}-renamed`);
+        await runtime.renameContainer(id, `${prefix}-named`, signal);
+        await runtime.renameContainer(id, `${prefix}-named`, signal);
+        expect((await observed(id)).name).toBe(`${prefix}-named`);
+      });
+
+      it("does not take a name from another", async () => {
+        await begin();
+        const id = await run("nameless");
+        await harness.hands.addStranger(`${prefix}-wanted`);
+        await expect(runtime.renameContainer(id, `${prefix}-wanted`, signal)).rejects.toMatchObject(
+          { code: "name_clash" },
+        );
+        await expect(
+          runtime.renameContainer("f".repeat(64), `${prefix}-free`, signal),
+        ).rejects.toMatchObject({ code: "not_found" });
+      });
+    });
+
+    describe("networks and volumes", () => {
+      it("makes a network once, and refuses one that is not Berth's", async () => {
+        await begin();
+        await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
+        await harness.hands.addForeignNetwork(`${prefix}-foreign-net`);
+        await expect(
+          runtime.ensureNetwork(`${prefix}-foreign-net`, { [INSTANCE]: instance }, signal),
+        ).rejects.toMatchObject({ code: "name_clash" });
+      });
+
+      it("makes a network once for many that ask at the same time", async () => {
+        await begin();
+        const name = `${prefix}-net-many-${count}`;
+        const labels = { [INSTANCE]: instance };
+        await Promise.all([1, 2, 3, 4].map(() => runtime.ensureNetwork(name, labels, signal)));
+        await runtime.removeNetwork(name, signal);
+        expect(await harness.hands.hasNetwork(name)).toBe(false);
+      });
+
+      it("joins a network again, once or twice", async () => {
+        await begin();
+        const id = await run("joins");
+        await harness.hands.disconnect(id, network);
+        expect((await observed(id)).networks).toEqual([]);
+        await runtime.connectNetwork(id, network, ["joins"], signal);
+        await runtime.connectNetwork(id, network, ["joins"], signal);
+        expect((await observed(id)).networks).toEqual([network]);
+      });
+
+      it("says that a container, or a network, is not there to join", async () => {
+        await begin();
+        await expect(
+          runtime.connectNetwork("f".repeat(64), network, ["x"], signal),
+        ).rejects.toMatchObject({ code: "not_found" });
+        const id = await run("joins-nothing");
+        await expect(
+          runtime.connectNetwork(id, `${prefix}-no-net`, ["x"], signal),
+        ).rejects.toMatchObject({ code: "engine_error" });
+      });
+
+      it("keeps a network that is in use, and removes it afterwards", async () => {
+        await begin();
+        const id = await run("uses");
+        await runtime.removeNetwork(network, signal);
+        expect(await harness.hands.hasNetwork(network)).toBe(true);
+        await runtime.removeContainer(id, signal);
+        await runtime.removeNetwork(network, signal);
+        expect(await harness.hands.hasNetwork(network)).toBe(false);
+        await runtime.removeNetwork(network, signal);
+      });
+
+      it("makes a volume once, lists it, and refuses one that is not Berth's", async () => {
+        await begin();
+        const name = `${prefix}-volume`;
+        const labels = { [INSTANCE]: instance, [APP]: "db" };
+        await runtime.ensureVolume(name, labels, signal);
+        await runtime.ensureVolume(name, labels, signal);
+        const [volume, ...others] = await runtime.listVolumes({ instance }, signal);
+        expect(others).toEqual([]);
+        expect(volume).toMatchObject({ name, labels });
+        expect(await runtime.listVolumes({ instance, app: "web" }, signal)).toEqual([]);
+
+        await harness.hands.addForeignVolume(`${prefix}-foreign-volume`);
+        await expect(
+          runtime.ensureVolume(`${prefix}-foreign-volume`, labels, signal),
+        ).rejects.toMatchObject({ code: "name_clash" });
+      });
+
+      it("removes a volume that nothing uses, and says when something does", async () => {
+        await begin();
+        const name = `${prefix}-used`;
+        await runtime.ensureVolume(name, { [INSTANCE]: instance }, signal);
+        const mount = { type: "volume", volume: name, path: "/data", readOnly: false } as const;
+        const id = await runtime.createContainer(spec("mounts", { mounts: [mount] }), signal);
+        await expect(runtime.removeVolume(name, signal)).rejects.toMatchObject({
+          code: "engine_error",
+        });
+        await runtime.removeContainer(id, signal);
+        expect(await runtime.listVolumes({ instance }, signal)).toHaveLength(1);
+        await runtime.removeVolume(name, signal);
+        await runtime.removeVolume(name, signal);
+        expect(await runtime.listVolumes({ instance }, signal)).toEqual([]);
+      });
+    });
+
+    describe("images", () => {
+      it("shows an image that the engine holds, and its ports", async () => {
+        const image = await runtime.inspectImage(harness.web, signal);
+        expect(image?.id).toMatch(/^sha256:/);
+        expect(image?.exposedPorts).toEqual([8080]);
+        expect(await runtime.inspectImage(harness.missing, signal)).toBeUndefined();
+      });
+
+      it("pulls, reports progress that never goes back, and removes again", async () => {
+        const { open: reference } = harness.registry;
+        const reports: PullProgress[] = [];
+        await runtime.pullImage(reference, undefined, (report) => reports.push(report), signal);
+        expect(await runtime.inspectImage(reference, signal)).toBeDefined();
+        expect(reports.length).toBeGreaterThan(0);
+        const bytes = reports.map((report) => report.currentBytes);
+        expect(bytes).toEqual(bytes.toSorted((a, b) => a - b));
+        expect(await runtime.removeImage(reference, signal)).toBe(true);
+        expect(await runtime.inspectImage(reference, signal)).toBeUndefined();
+        expect(await runtime.removeImage(reference, signal)).toBe(false);
+      });
+
+      it("keeps an image that a container uses", async () => {
+        await begin();
+        await runtime.pullImage(harness.registry.open, undefined, () => {}, signal);
+        const id = await run("uses-image", { image: harness.registry.open });
+        expect(await runtime.removeImage(harness.registry.open, signal)).toBe(false);
+        await runtime.removeContainer(id, signal);
+        expect(await runtime.removeImage(harness.registry.open, signal)).toBe(true);
+      });
+
+      it("tells an image that is not there from one that is denied", async () => {
+        const pull = (reference: string, auth?: RegistryAuth) =>
+          runtime.pullImage(reference, auth, () => {}, signal);
+        await expect(pull(harness.registry.missing)).rejects.toMatchObject({
+          code: "image_not_found",
+        });
+        await expect(pull(harness.registry.denied)).rejects.toMatchObject({
+          code: "registry_denied",
+        });
+        const wrong = { ...harness.registry.auth, password: "wrong" };
+        await expect(pull(harness.registry.denied, wrong)).rejects.toMatchObject({
+          code: "registry_denied",
+        });
+        await pull(harness.registry.denied, harness.registry.auth);
+        expect(await runtime.removeImage(harness.registry.denied, signal)).toBe(true);
+      });
+    });
+
+    describe("logs", () => {
+      it("tells streams and times apart, oldest first, and keeps to tail and since", async () => {
+        await begin();
+        const id = await run("logs", { image: harness.exits });
+        await ended(id);
+        const lines = await read(id, 100);
+        expect(lines.map((line) => line.message).toSorted()).toEqual([
+          "no configuration found",
+          "starting",
+        ]);
+        expect(lines.find((line) => line.stream === "stderr")?.message).toBe(
+          "no configuration found",
+        );
+        for (const line of lines) expect(Date.parse(line.time)).toBeGreaterThan(0);
+        expect(await read(id, 1)).toHaveLength(1);
+        expect(await read(id, 100, Date.now() + 60_000)).toEqual([]);
+        expect(await read(id, 100, Date.now() - 60_000)).toHaveLength(2);
+      });
+
+      it("follows until the container ends", async () => {
+        await begin();
+        const id = await run("followed");
+        const lines: LogLine[] = [];
+        let killed: Promise<void> | undefined;
+        for await (const line of runtime.logs(id, { tail: 10, follow: true }, signal)) {
+          lines.push(line);
+          killed ??= harness.hands.kill(id);
+        }
+        await killed;
+        expect(lines[0]?.message).toBe("web starts");
+        expect((await observed(id)).state).toBe("exited");
+      });
+
+      it("ends without an error when the reader aborts", async () => {
+        await begin();
+        const id = await run("aborted");
+        const reader = new AbortController();
+        const messages: string[] = [];
+        for await (const line of runtime.logs(id, { tail: 10, follow: true }, reader.signal)) {
+          messages.push(line.message);
+          reader.abort();
+        }
+        expect(messages).not.toEqual([]);
+      });
+
+      it("says that there is no such container", async () => {
+        await expect(read("f".repeat(64), 1)).rejects.toMatchObject({ code: "not_found" });
+      });
+    });
+
+    describe("commands and probes", () => {
+      it("runs a command and tells its exit code and output", async () => {
+        await begin();
+        const id = await run("commands");
+        const result = await runtime.exec(id, harness.command, 5_000, signal);
+        expect(result.exitCode).toBe(3);
+        expect(result.output.trim()).toBe("out");
+      });
+
+      it("says where no command can run", async () => {
+        await begin();
+        await expect(
+          runtime.exec("f".repeat(64), harness.command, 5_000, signal),
+        ).rejects.toMatchObject({ code: "not_found" });
+        const id = await runtime.createContainer(spec("not-running"), signal);
+        await expect(runtime.exec(id, harness.command, 5_000, signal)).rejects.toMatchObject({
+          code: "engine_error",
+        });
+      });
+
+      it("probes by http, tcp and command", async () => {
+        await begin();
+        const id = await run("probed");
+        await healthy(id);
+        const probe = (target: Parameters<ContainerRuntime["probe"]>[1]) =>
+          runtime.probe(id, target, 2_000, signal);
+        expect(await probe({ type: "http", port: 8080, path: "/healthz" })).toEqual({
+          healthy: true,
+          message: "GET /healthz answered 200",
+        });
+        expect((await probe({ type: "tcp", port: 8080 })).healthy).toBe(true);
+        expect(await probe({ type: "tcp", port: 81 })).toEqual({
+          healthy: false,
+          message: "port 81: connection refused",
+        });
+        const command = await probe({ type: "command", command: harness.command });
+        expect(command.healthy).toBe(false);
+        expect(command.message).toMatch(/ended with 3: out/);
+        expect(await runtime.listeningPorts(id, signal)).toEqual([8080]);
+
+        await harness.hands.makeUnhealthy(id);
+        const sick = await probe({ type: "http", port: 8080, path: "/healthz" });
+        expect(sick.healthy).toBe(false);
+        expect(sick.message).toMatch(/^GET \/healthz answered (404|503)$/);
+      });
+
+      it("answers a probe of a container that does not run, or is not there", async () => {
+        await begin();
+        const target = { type: "http", port: 8080, path: "/" } as const;
+        const id = await run("dies");
+        await healthy(id);
+        await harness.hands.kill(id);
+        await ended(id);
+        for (const probed of [id, "f".repeat(64)]) {
+          const last = await until("the probe sees it", async () => {
+            const result = await runtime.probe(probed, target, 2_000, signal);
+            return result.message === "the container is not running" ? result : undefined;
+          });
+          expect(last.healthy).toBe(false);
+        }
+      });
+    });
+
+    describe("events", () => {
+      it("tells what happens to this instance's containers, and nothing else", async () => {
+        await begin();
+        const reader = new AbortController();
+        const seen: RuntimeEvent[] = [];
+        let id = "";
+        for await (const event of runtime.events({ instance }, reader.signal)) {
+          seen.push(event);
+          if (event.type === "connected") {
+            await harness.hands.addStranger(`${prefix}-noise`);
+            id = await run("watched");
+            await harness.hands.kill(id);
+            await runtime.removeContainer(id, signal);
+          }
+          if (event.type === "container" && event.action === "destroy") reader.abort();
+        }
+        expect(seen[0]).toEqual({ type: "connected" });
+        const actions = seen.flatMap((event) => (event.type === "container" ? [event] : []));
+        expect(actions.map((event) => event.action)).toEqual(
+          expect.arrayContaining(["start", "die", "destroy"]),
+        );
+        for (const event of actions) expect(event).toMatchObject({ id, app: "watched" });
+      });
+
+      it("tells when a container is taken off its network or renamed", async () => {
+        await begin();
+        const id = await run("tampered");
+        await observed(id);
+        const reader = new AbortController();
+        const wanted = new Set(["disconnect", "rename"]);
+        const told: RuntimeEvent[] = [];
+        for await (const event of runtime.events({ instance }, reader.signal)) {
+          if (event.type === "connected") {
+            await harness.hands.disconnect(id, network);
+            await harness.hands.rename(id, `${prefix}-tampered-with`);
+          } else if (event.type === "container") {
+            told.push(event);
+            wanted.delete(event.action);
+          }
+          if (wanted.size === 0) reader.abort();
+        }
+        for (const event of told) expect(event).toMatchObject({ id, app: "tampered" });
+      });
+    });
+
+    it("rejects with the reason of a signal that has aborted, and does nothing", async () => {
+      await begin();
+      const reason = new Error("the process ends");
+      const aborted = AbortSignal.abort(reason);
+      await expect(runtime.info(aborted)).rejects.toBe(reason);
+      await expect(runtime.createContainer(spec("never"), aborted)).rejects.toBe(reason);
+      expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
+    });
+
+    it("stops waiting when the signal aborts", async () => {
+      await begin();
+      const id = await run("slow-stop", { image: harness.stubborn });
+      const waiter = new AbortController();
+      const reason = new Error("the process ends");
+      const stopping = runtime.stopContainer(id, 3_000, waiter.signal);
+      waiter.abort(reason);
+      await expect(stopping).rejects.toBe(reason);
+    });
+  });
+}

@@ -1,0 +1,81 @@
+import type Docker from "dockerode";
+import { systemClock } from "../../src/base/clock.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
+import { type RuntimeHarness, runtimeContract } from "../contract/runtime-contract.ts";
+import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
+import { EXITS, SHELL, STUBBORN, WEB } from "../support/images.ts";
+import { REGISTRY_USER, startRegistry } from "../support/registry.ts";
+
+runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
+  const docker = dockerClient();
+  const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
+  const open = await startRegistry();
+  const closed = await startRegistry({ credentials: true });
+  const openImage = await open.push(docker, WEB);
+  const deniedImage = await closed.push(docker, WEB);
+  return {
+    runtime,
+    web: WEB,
+    exits: EXITS,
+    stubborn: STUBBORN,
+    broken: { spec: { user: "nobody-here" }, says: "nobody-here" },
+    missing: "berth.test/missing:1",
+    registry: {
+      open: openImage,
+      missing: `${open.address}/missing:1`,
+      denied: deniedImage,
+      auth: { server: closed.address, ...REGISTRY_USER },
+    },
+    command: ["sh", "-c", "echo out; exit 3"],
+    hands: {
+      kill: async (id) => void (await docker.getContainer(id).kill()),
+      rename: async (id, name) => void (await docker.getContainer(id).rename({ name })),
+      disconnect: async (id, network) =>
+        void (await docker.getNetwork(network).disconnect({ Container: id, Force: false })),
+      makeUnhealthy: async (id) => {
+        await runtime.exec(id, ["rm", "/www/healthz"], 5_000, new AbortController().signal);
+      },
+      addStranger: async (name) => {
+        const container = await docker.createContainer({
+          name,
+          Image: SHELL,
+          Labels: testLabels(),
+        });
+        await container.start();
+      },
+      addForeignNetwork: async (name) =>
+        void (await docker.createNetwork({ Name: name, Labels: testLabels() })),
+      addForeignVolume: async (name) =>
+        void (await docker.createVolume({ Name: name, Labels: testLabels() })),
+      state: async (name) => {
+        const found = await named(docker, name);
+        if (!found) return "absent";
+        return found.State === "running" ? "running" : "other";
+      },
+      hasNetwork: async (name) =>
+        (await docker.listNetworks()).some((network) => network.Name === name),
+      sweep: (prefix) => sweepPrefix(docker, prefix),
+    },
+    [Symbol.asyncDispose]: async () => {
+      await runtime[Symbol.asyncDispose]();
+      await open[Symbol.asyncDispose]();
+      await closed[Symbol.asyncDispose]();
+    },
+  };
+});
+
+async function named(docker: Docker, name: string): Promise<Docker.ContainerInfo | undefined> {
+  const all = await docker.listContainers({ all: true });
+  return all.find((container) => container.Names.includes(`/${name}`));
+}
+
+async function sweepPrefix(docker: Docker, prefix: string): Promise<void> {
+  const containers = await docker.listContainers({ all: true });
+  const ours = containers.filter((it) => it.Names.some((name) => name.startsWith(`/${prefix}`)));
+  await Promise.all(ours.map((it) => docker.getContainer(it.Id).remove({ force: true, v: true })));
+  const networks = (await docker.listNetworks()).filter((it) => it.Name.startsWith(prefix));
+  await Promise.all(networks.map((it) => docker.getNetwork(it.Id).remove()));
+  const { Volumes: volumes } = await docker.listVolumes();
+  const mine = (volumes ?? []).filter((it) => it.Name.startsWith(prefix));
+  await Promise.all(mine.map((it) => docker.getVolume(it.Name).remove()));
+}

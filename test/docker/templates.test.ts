@@ -1,0 +1,197 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Registry } from "prom-client";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { busyboxRoot, importImage } from "../../scripts/base-image.mjs";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { loadCatalog } from "../../src/controller/catalog.ts";
+import { INSTANCE } from "../../src/controller/labels.ts";
+import { noArchive } from "../../src/controller/logs/archive.ts";
+import { Manager } from "../../src/controller/manager.ts";
+import { controllerMetrics } from "../../src/controller/metrics.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
+import { findCondition } from "../../src/resources/status.ts";
+import { renderTemplate } from "../../src/resources/template-render.ts";
+import { openStore } from "../../src/store/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
+import { sweep, trackInstance } from "../support/engine-runs.ts";
+
+/**
+ * Two templates of the catalog on a real engine, rendered and left as they are. Their images cannot
+ * be had here, so images of this machine stand in under the same names, and answer as the real ones
+ * do: on the same ports and paths, from the same variables, keeping data in the same places.
+ */
+const standIns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "traefik/whoami:v1.11": {
+    "bin/serve": `#!/bin/sh
+mkdir -p /www && echo "Name: $WHOAMI_NAME" > /www/index.html && echo ok > /www/health
+exec httpd -f -p 80 -h /www
+`,
+  },
+  // A new volume takes the password; an old one keeps the one it has, as a database does.
+  "postgres:17": {
+    "bin/serve": `#!/bin/sh
+cd /var/lib/postgresql/data && mkdir -p served
+[ -f served/password ] || echo "$POSTGRES_USER $POSTGRES_DB $POSTGRES_PASSWORD" > served/password
+exec httpd -f -p 5432 -h served
+`,
+    "bin/pg_isready": `#!/bin/sh
+[ "$*" = "--host=127.0.0.1 --username=miniflux --dbname=miniflux" ] || exit 3
+exec wget -q -O /dev/null http://127.0.0.1:5432/password
+`,
+  },
+  // Serves only after it has logged in to the database that DATABASE_URL names.
+  "miniflux/miniflux:2.2.19": {
+    "bin/serve": `#!/bin/sh
+rest=\${DATABASE_URL#postgres://}; user=\${rest%%:*}; rest=\${rest#*:}
+password=\${rest%%@*}; rest=\${rest#*@}; host=\${rest%%/*}; rest=\${rest#*/}; database=\${rest%%\\?*}
+mkdir -p /www
+[ "$(wget -q -O - "http://$host:5432/password")" = "$user $database $password" ] || exit 1
+echo "feeds of $ADMIN_USERNAME, from $host" > /www/index.html && echo OK > /www/healthcheck
+exec httpd -f -p 8080 -h /www
+`,
+  },
+};
+
+const catalog = loadCatalog(join(import.meta.dirname, "../../templates"));
+const label = Object.entries(testLabels()).map(([key, value]) => `${key}=${value}`);
+
+beforeAll(async () => {
+  for (const [reference, files] of Object.entries(standIns)) {
+    await refuseToReplace(reference);
+    const root = busyboxRoot();
+    if (!root) throw new Error("the stand-ins are made of busybox: apt-get install busybox-static");
+    for (const [name, content] of Object.entries(files)) root.file(name, content, 0o755);
+    await importImage(dockerHost(), reference, root, [`CMD ["/bin/serve"]`, `LABEL ${label[0]}`]);
+  }
+});
+
+afterAll(async () => {
+  for (const reference of Object.keys(standIns)) {
+    await dockerClient().getImage(reference).remove({ force: true });
+  }
+});
+
+test("whoami: two replicas answer with the app's name", async () => {
+  await using berth = await startBerth();
+  berth.create("whoami", "who", { replicas: 2 });
+  await berth.ready("who");
+  const { containers, url } = berth.status("who");
+  expect(containers).toHaveLength(2);
+  expect(await (await fetch(String(url))).text()).toBe("Name: who\n");
+});
+
+test("miniflux: its database comes up first, and it logs in with the generated password", async () => {
+  await using berth = await startBerth();
+  berth.create("miniflux", "news", {});
+  await berth.ready("news");
+  expect(await (await fetch(String(berth.status("news").url))).text()).toBe(
+    "feeds of admin, from news-db\n",
+  );
+  const started = (name: string) => Date.parse(berth.status(name).containers[0]?.startedAt ?? "");
+  expect(started("news-db")).toBeLessThan(started("news"));
+
+  const { value = "" } = berth.store.secrets.reveal("news-database-password") ?? {};
+  expect(value).toHaveLength(24);
+  const shown = [
+    berth.store.list("App"),
+    berth.store.list("Secret"),
+    berth.store.audit.list({ limit: 100 }),
+  ];
+  expect(JSON.stringify(shown)).not.toContain(value);
+});
+
+/** Store, reconcilers and engine as in the program, without its edges. */
+async function startBerth() {
+  const dataDir = mkdtempSync(join(tmpdir(), "berth-templates-"));
+  const store = openStore({ dataDir, clock: systemClock });
+  await trackInstance(store.instanceId);
+  const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
+  const manager = new Manager({
+    store,
+    runtime,
+    clock: systemClock,
+    logger: silentLogger,
+    archive: noArchive,
+    metrics: controllerMetrics(new Registry()),
+    random: Math.random,
+  });
+  manager.start();
+  const status = (name: string) => {
+    const found = store.get("App", name)?.status;
+    if (!found) throw new Error(`app ${name} has no status`);
+    return found;
+  };
+  return {
+    store,
+    status,
+    create: (template: string, name: string, parameters: Record<string, unknown>) =>
+      createFrom(store, template, name, parameters),
+    ready: (name: string) => becomesReady(store, name),
+    async [Symbol.asyncDispose]() {
+      await manager[Symbol.asyncDispose]();
+      await runtime[Symbol.asyncDispose]();
+      // Now, because an image that a container has is only untagged by its removal.
+      await sweep(dockerClient(), `${INSTANCE}=${store.instanceId}`);
+      await store[Symbol.asyncDispose]();
+      rmSync(dataDir, { recursive: true });
+    },
+  };
+}
+
+function createFrom(
+  store: Store,
+  template: string,
+  name: string,
+  parameters: Record<string, unknown>,
+): void {
+  const entry = catalog.find(({ metadata }) => metadata.name === template);
+  if (!entry) throw new Error(`no template ${template}`);
+  for (const { kind, metadata, spec } of renderTemplate(entry.spec, { name, parameters })
+    .manifests) {
+    store.apply({
+      kind,
+      name: metadata.name,
+      manager: "api",
+      actor: { name: "test" },
+      mode: "replace",
+      createOnly: true,
+      spec,
+    });
+  }
+}
+
+function becomesReady(store: Store, name: string): Promise<void> {
+  const ready = () => findCondition(store.get("App", name)?.status?.conditions ?? [], "Ready");
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => {
+      stop();
+      reject(new Error(`${name} is not Ready after 60 s: ${JSON.stringify(ready())}`));
+    }, 60_000);
+    const look = () => {
+      if (ready()?.status !== "True") return;
+      clearTimeout(late);
+      stop();
+      resolve();
+    };
+    const stop = store.watch(look);
+    look();
+  });
+}
+
+/** On an engine that a person uses, these names may be the real images. */
+async function refuseToReplace(reference: string): Promise<void> {
+  const image = await dockerClient()
+    .getImage(reference)
+    .inspect()
+    .catch(() => undefined);
+  const owner = image?.Config.Labels?.[Object.keys(testLabels())[0] ?? ""];
+  if (image && owner === undefined) {
+    throw new Error(
+      `the tests' engine holds the real ${reference}: give the tests an engine of their own`,
+    );
+  }
+}

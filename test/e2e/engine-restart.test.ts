@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { BerthProcess, conditionOf, fetchText } from "../support/berth-process.ts";
+import { ensureTestImages, WEB } from "../support/images.ts";
+import { OwnEngine } from "../support/own-engine.ts";
+
+const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
+
+test("while the engine is away nothing is claimed to be known; when it is back, all is made good", async () => {
+  await using engine = await OwnEngine.start();
+  await ensureTestImages(engine.host);
+  await using berth = await BerthProcess.open({ dockerHost: engine.host, docker: engine.docker });
+  const { client } = berth;
+  const names = ["same", "edited", "deleted", "stopped"];
+  await Promise.all(names.map((name) => client.apps.create({ name, ...web }, { wait: true })));
+  await client.apps.stop("stopped", { wait: true });
+  const same = await berth.container("same");
+  expect(await client.health()).toMatchObject({ status: "ok", runtime: "connected" });
+
+  await engine.stop();
+  await berth.until("the loss is noticed", async () => {
+    const { status, runtime } = await client.health();
+    return status === "degraded" && runtime === "disconnected";
+  });
+  for (const name of names) {
+    const app = await berth.appWhere(name, `${name} is unknown`, (it) => it.status === "unknown");
+    expect(app.ready).toBe(false);
+    expect(conditionOf(app, "Ready")).toMatchObject({ status: "Unknown" });
+    expect(conditionOf(app, "Available")?.status ?? "Unknown").toBe("Unknown");
+  }
+  // What needs the engine says so; what does not goes on.
+  await expect(client.apps.plan("same")).rejects.toMatchObject({ status: 503 });
+  expect((await berth.cli(["doctor"])).code).toBe(1);
+  await client.apps.patch("edited", { env: { BODY: "edited meanwhile" } });
+  await client.apps.delete("deleted");
+  await client.apps.create({ name: "new", ...web });
+  expect((await client.apps.list()).total).toBe(5);
+
+  await engine.start();
+  await berth.until("the engine is noticed", async () => {
+    const { status, runtime } = await client.health();
+    return status === "ok" && runtime === "connected";
+  });
+  await berth.appGone("deleted");
+  const [kept, edited, made] = await Promise.all(
+    ["same", "edited", "new"].map((name) => berth.appReady(name)),
+  );
+  expect(await fetchText(kept?.url ?? null)).toBe("web:1\n");
+  expect(await fetchText(edited?.url ?? null)).toBe("edited meanwhile\n");
+  expect(await fetchText(made?.url ?? null)).toBe("web:1\n");
+  // The very container, started again: the engine had ended it, not its own fault.
+  expect((await berth.container("same")).id).toBe(same.id);
+  const stopped = await berth.appWhere(
+    "stopped",
+    "it is known to be stopped",
+    (app) => app.status === "stopped",
+  );
+  expect(stopped.containers.map(({ state }) => state)).toEqual(["exited"]);
+  expect(await berth.containers()).toHaveLength(4);
+});

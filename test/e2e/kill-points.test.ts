@@ -1,0 +1,150 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { appFile, BerthProcess, fetchText, secretFile } from "../support/berth-process.ts";
+import { dockerHost } from "../support/engine.ts";
+import { EngineHistory } from "../support/engine-history.ts";
+import { EngineRelay, type RelayMoment } from "../support/engine-relay.ts";
+import { WEB, WEB_2 } from "../support/images.ts";
+
+/**
+ * Berth is killed, as by `kill -9`, at every request that changes something on the engine, and
+ * started again. Whatever the point, it ends where it would have ended; never do two versions run at
+ * once, and nothing is left over.
+ */
+const first = {
+  image: WEB,
+  port: 8080,
+  stopGracePeriod: "1s",
+  env: { BODY: "first" },
+  volumes: [{ name: "data", path: "/data" }],
+};
+const next = { ...first, image: WEB_2, env: { BODY: "next" } };
+
+interface Story {
+  readonly name: string;
+  readonly begin?: typeof first;
+  readonly end: typeof first;
+  /** The requests that it takes, as the engine's API names them, where nothing goes wrong. */
+  readonly requests: readonly RegExp[];
+}
+
+const stories: readonly Story[] = [
+  {
+    name: "create",
+    end: first,
+    requests: [
+      /^POST \/networks\/create$/,
+      /^POST \/volumes\/create$/,
+      /^POST \/containers\/create$/,
+      /^POST \/containers\/\w+\/start$/,
+    ],
+  },
+  {
+    name: "replace",
+    begin: first,
+    end: next,
+    requests: [
+      /^POST \/containers\/\w+\/stop$/,
+      /^DELETE \/containers\/\w+$/,
+      // Also where the volume is there: only so is it known to carry the labels.
+      /^POST \/volumes\/create$/,
+      /^POST \/containers\/create$/,
+      /^POST \/containers\/\w+\/start$/,
+    ],
+  },
+];
+
+const moments: readonly RelayMoment[] = ["before", "unanswered", "lost"];
+
+const plays = stories.flatMap((story) =>
+  moments.map((moment) => ({ title: `${story.name}: ${moment}`, story, moment })),
+);
+
+test.concurrent.for(plays)(
+  "each request of $title",
+  async ({ story, moment }, { onTestFailed }) => {
+    await using berth = await BerthProcess.open({
+      start: false,
+      onTestFailed,
+      dockerHost: (root) => `unix://${join(root, "relay.sock")}`,
+      // A folder without any file prunes nothing; without another app, the network goes with the app.
+      specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
+    });
+    await using relay = await EngineRelay.open(berth.dockerHost, dockerHost());
+    await berth.start();
+    await using history = await EngineHistory.open(berth.docker, berth.instance);
+    let point = 0;
+    let sprung = true;
+    while (sprung) {
+      point += 1;
+      sprung = await play(berth, relay, story, moment, point);
+      expect(history.overlaps, `${moment} ${point}: ${relay.seen.join(", ")}`).toEqual([]);
+    }
+    // The last round ran undisturbed: its requests are the points that were tried.
+    expect(point - 1).toBe(relay.seen.length);
+    for (const [index, request] of story.requests.entries())
+      expect(relay.seen[index]).toMatch(request);
+    expect(relay.seen).toHaveLength(story.requests.length);
+    expect(history.starts).toBeGreaterThanOrEqual(point);
+    expect(await berth.containers()).toHaveLength(1);
+  },
+);
+
+/** One round; false where the story was over before its request `point`. */
+async function play(
+  berth: BerthProcess,
+  relay: EngineRelay,
+  story: Story,
+  moment: RelayMoment,
+  point: number,
+): Promise<boolean> {
+  // Each round begins with nothing of Berth's on the engine.
+  relay.set(undefined);
+  if (point > 1) await berth.remove("web.yaml");
+  if (point > 1) await berth.appGone("web");
+  expect(await berth.containers()).toEqual([]);
+  for (const volume of await volumesOf(berth)) await berth.docker.getVolume(volume).remove();
+  if (story.begin) {
+    await berth.write("web.yaml", appFile("web", story.begin));
+    await berth.appReady("web");
+  }
+
+  relay.set({
+    at: point,
+    moment,
+    act: () => {
+      if (moment !== "lost") berth.strike();
+    },
+  });
+  const generation = story.begin ? 2 : 1;
+  await berth.write("web.yaml", appFile("web", story.end));
+  await berth.until(
+    `${story.name}: request ${point} is made, or all is done`,
+    async () =>
+      relay.isSprung ||
+      (await berth.client.apps.list()).apps.some(
+        (app) => app.name === "web" && app.ready && app.generation === generation,
+      ),
+  );
+  const { isSprung } = relay;
+  if (isSprung && moment !== "lost") {
+    await berth.kill();
+    await berth.start();
+  }
+  const app = await berth.appReady("web", (it) => it.generation === generation);
+  expect(await fetchText(app.url)).toBe(`${story.end.env.BODY}\n`);
+  const containers = await berth.containers();
+  expect(containers.map(({ Image, State }) => `${Image} ${State}`)).toEqual([
+    `${story.end.image} running`,
+  ]);
+  expect(app.containers.map(({ id }) => id)).toEqual(containers.map(({ Id }) => Id));
+  expect(app.restarts).toBe(0);
+  expect(await volumesOf(berth)).toHaveLength(1);
+  return isSprung;
+}
+
+async function volumesOf(berth: BerthProcess): Promise<string[]> {
+  const label = [`dev.berth.instance=${berth.instance}`];
+  const { Volumes: volumes } = await berth.docker.listVolumes({ filters: { label } });
+  return volumes.map(({ Name }) => Name);
+}

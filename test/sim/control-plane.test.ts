@@ -1,0 +1,34 @@
+import { describe, expect, test } from "vitest";
+import { simulate } from "./simulation.ts";
+
+/**
+ * BERTH_SIM_SEED replays one seed; BERTH_SIM_RUNS runs more of them, from BERTH_SIM_FROM on. The
+ * default is what every run of the tests covers.
+ */
+const environment = process.env;
+const from = Number(environment["BERTH_SIM_FROM"] ?? "1");
+const runs = Number(environment["BERTH_SIM_RUNS"] ?? "600");
+const single = environment["BERTH_SIM_SEED"];
+const GROUPS = 12;
+
+const size = Math.ceil(runs / GROUPS);
+const groups =
+  single === undefined
+    ? Array.from({ length: GROUPS }, (_, group) => ({ first: from + group * size, size }))
+    : [{ first: Number(single), size: 1 }];
+
+describe("the control plane under faults", () => {
+  test.each(groups)("$size seeds from $first come to rest", async ({ first, size: count }) => {
+    const failures: string[] = [];
+    for (let seed = first; seed < first + count; seed += 1) {
+      const { problems } = await simulate(seed);
+      for (const problem of problems) failures.push(`BERTH_SIM_SEED=${seed}: ${problem}`);
+    }
+    expect(failures).toEqual([]);
+  });
+
+  test("Berth is killed while it works, or the seeds would prove little", async () => {
+    const verdicts = await Promise.all([1, 2, 3].map((seed) => simulate(seed)));
+    expect(verdicts.reduce((sum, verdict) => sum + verdict.kills, 0)).toBeGreaterThan(3);
+  });
+});

@@ -1,0 +1,143 @@
+import { describe, expect, test } from "vitest";
+import * as labels from "../../src/controller/labels.ts";
+import type { AppSpec } from "../../src/resources/app.ts";
+import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
+import { World } from "../support/world.ts";
+
+/**
+ * Berth is killed before and after every single engine call of a life: create, scale, replace, stop,
+ * start, revert, delete. Whatever the point, the next start brings it to the same end.
+ */
+const images = { "web:1": {}, "web:2": {}, "bad:1": { exits: { afterMs: 100, code: 1 } } };
+const web: AppSpec = {
+  image: "web:1",
+  port: 80,
+  replicas: 2,
+  volumes: [{ name: "data", path: "/data" }],
+};
+
+interface Story {
+  readonly name: string;
+  readonly begin?: AppSpec;
+  readonly act: (world: World) => void;
+  readonly end: (world: World) => boolean;
+}
+
+const running = (world: World) =>
+  world.containersOf("web").filter((container) => container.state === "running");
+const serves = (world: World, image: string, replicas: number) =>
+  running(world).length === replicas &&
+  world.containersOf("web").length === replicas &&
+  running(world).every((container) => container.spec.image === image);
+
+const stories: readonly Story[] = [
+  {
+    name: "create",
+    act: (world) => world.apply("web", web),
+    end: (world) => world.isReady("web") && serves(world, "web:1", 2),
+  },
+  {
+    name: "replace",
+    begin: web,
+    act: (world) => world.apply("web", { ...web, image: "web:2" }),
+    end: (world) => world.isReady("web") && serves(world, "web:2", 2),
+  },
+  {
+    name: "scale down",
+    begin: web,
+    act: (world) => world.apply("web", { ...web, replicas: 1 }),
+    end: (world) => world.isReady("web") && serves(world, "web:1", 1),
+  },
+  {
+    name: "stop",
+    begin: web,
+    act: (world) => world.apply("web", { ...web, running: false }),
+    end: (world) => world.app("web")?.status?.phase === "stopped" && running(world).length === 0,
+  },
+  {
+    name: "bring up a bad version and revert it",
+    begin: web,
+    act: (world) => world.apply("web", { ...web, image: "bad:1" }),
+    end: (world) =>
+      world.condition("web", "Ready")?.reason === "Reverted" && serves(world, "web:1", 2),
+  },
+  {
+    name: "delete with volumes",
+    begin: web,
+    act: (world) =>
+      void world.store.delete("App", "web", {
+        actor: { name: "test" },
+        manager: "api",
+        deleteVolumes: true,
+      }),
+    end: (world) =>
+      !world.app("web") &&
+      world.engine.containers().length === 0 &&
+      world.engine.volumes.size === 0,
+  },
+];
+
+/** Plays the story, killing Berth at engine call `point`; false where the story has fewer calls. */
+async function play(story: Story, point: number, when: "before" | "after"): Promise<boolean> {
+  await using world = new World({ images });
+  let armed = false;
+  let calls = 0;
+  let killed = false;
+  /** Calls overlap: each is told by its number, and counted in the order in which they were made. */
+  const order = new Map<number, number>();
+  const hook = (moment: "before" | "after", call: FakeCall) => {
+    if (!armed) return;
+    if (moment === "before") {
+      calls += 1;
+      order.set(call.number, calls);
+    }
+    if (moment !== when || order.get(call.number) !== point) return;
+    armed = false;
+    killed = true;
+    world.runtime.die();
+    throw new Error("killed");
+  };
+  const faults: FakeFaults = {
+    beforeCall: (call) => hook("before", call),
+    afterCall: (call) => {
+      if (call.name === "startContainer") {
+        const versions = new Set(
+          running(world).map((container) => container.labels[labels.SPEC_HASH]),
+        );
+        expect(versions.size).toBeLessThan(2);
+      }
+      hook("after", call);
+    },
+  };
+  world.boot(faults);
+  if (story.begin) {
+    world.apply("web", story.begin);
+    await world.ready("web");
+    await world.clock.advance(15_000);
+  }
+  armed = true;
+  story.act(world);
+  await world.clock.until(
+    () => killed || story.end(world),
+    600_000,
+    `${story.name}, killed ${when} call ${point}`,
+  );
+  if (!killed) return false;
+  await world.kill();
+  await world.clock.advance(1_000);
+  world.boot({});
+  await world.clock.until(
+    () => story.end(world),
+    900_000,
+    `${story.name} after a kill ${when} call ${point}`,
+  );
+  return true;
+}
+
+describe.each(["before", "after"] as const)("SIGKILL %s each engine call", (when) => {
+  test.each(stories)("$name", async (story) => {
+    let points = 0;
+    while (await play(story, points + 1, when)) points += 1;
+    expect(points).toBeGreaterThan(2);
+  });
+});

@@ -1,0 +1,274 @@
+import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from "fastify";
+import { Registry } from "prom-client";
+import { buildApi } from "../../src/api/server.ts";
+import type { Clock } from "../../src/base/clock.ts";
+import { NotFoundError } from "../../src/base/errors.ts";
+import type { LogFields, Logger } from "../../src/base/logger.ts";
+import type {
+  AppLogLine,
+  AppLogOptions,
+  ControlPlane,
+  EngineState,
+  PlannedResource,
+  PlanReport,
+  SpecsReport,
+} from "../../src/controller/port.ts";
+import type { AppSpec } from "../../src/resources/app.ts";
+import type { Kind, Manifest } from "../../src/resources/kinds.ts";
+import type { AppStatus, Condition } from "../../src/resources/status.ts";
+import { emptyMemory } from "../../src/resources/status.ts";
+import type { Store, TokenScope } from "../../src/store/store.ts";
+import { openTestStore } from "./store.ts";
+import type { VirtualClock } from "./virtual-clock.ts";
+
+/** The controllers at their port, doing what a test tells them to. */
+class FakeControlPlane implements ControlPlane {
+  state: EngineState = {
+    connected: true,
+    info: {
+      name: "fake",
+      version: "1.0",
+      apiVersion: "1.41",
+      os: "linux",
+      arch: "x64",
+      cpus: 2,
+      memoryBytes: 1,
+    },
+  };
+  report: SpecsReport = {
+    folder: "specs",
+    state: "watching",
+    message: null,
+    files: [],
+    pendingPrune: [],
+  };
+  plan: Partial<PlanReport> = {};
+  planError: Error | undefined;
+  readonly planned: { name: string; spec: AppSpec | undefined }[] = [];
+  readonly woken: string[] = [];
+  readonly logOptions: AppLogOptions[] = [];
+  logs: (options: AppLogOptions, signal: AbortSignal) => AsyncIterable<AppLogLine> = noLines;
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  engine(): EngineState {
+    return this.state;
+  }
+
+  /** What the last plan took to be there. */
+  alongside: readonly PlannedResource[] = [];
+
+  async planApp(
+    name: string,
+    spec: AppSpec | undefined,
+    _signal: AbortSignal,
+    _annotations?: Readonly<Record<string, string>>,
+    alongside: readonly PlannedResource[] = [],
+  ): Promise<PlanReport> {
+    this.planned.push({ name, spec });
+    this.alongside = alongside;
+    if (this.planError) throw this.planError;
+    const app = this.#store.get("App", name);
+    if (!app && !spec) throw new NotFoundError(`there is no app "${name}"`);
+    return {
+      app: name,
+      generation: app?.metadata.generation ?? 1,
+      strategy: "recreate",
+      strategyReason: "there is no ingress",
+      operations: [{ operation: "create", target: `${name}-1`, cause: "missing" }],
+      changes: [],
+      blockedBy: null,
+      ...this.plan,
+    };
+  }
+
+  appLogs(_name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
+    this.logOptions.push(options);
+    return this.logs(options, signal);
+  }
+
+  wake(kind: Kind, name: string): void {
+    this.woken.push(`${kind}/${name}`);
+  }
+
+  specs(): SpecsReport {
+    return this.report;
+  }
+
+  confirmPrune(): SpecsReport["pendingPrune"] {
+    return this.report.pendingPrune;
+  }
+}
+
+// oxlint-disable-next-line require-yield -- no lines at all
+async function* noLines(): AsyncGenerator<AppLogLine> {}
+
+interface LogEntry {
+  readonly level: string;
+  readonly fields: LogFields;
+  readonly message: string;
+}
+
+/** Keeps what is logged, to be looked at. */
+function recordingLogger(): { logger: Logger; entries: LogEntry[] } {
+  const entries: LogEntry[] = [];
+  const log = (level: string) => (fields: LogFields, message: string) => {
+    entries.push({ level, fields, message });
+  };
+  const logger: Logger = {
+    debug: log("debug"),
+    info: log("info"),
+    warn: log("warn"),
+    error: log("error"),
+    child: () => logger,
+  };
+  return { logger, entries };
+}
+
+export interface TestApi extends AsyncDisposable {
+  readonly server: FastifyInstance;
+  readonly store: Store;
+  readonly control: FakeControlPlane;
+  readonly clock: VirtualClock;
+  readonly entries: LogEntry[];
+  readonly metrics: Registry;
+  readonly dataDir: string;
+  token(scope: TokenScope): string;
+  /** With an admin token, unless the request brings its own header. */
+  request(options: InjectOptions): Promise<LightMyRequestResponse>;
+  /** Listens on a free port of the loopback address. */
+  listen(): Promise<string>;
+}
+
+/** The API on a real store, on the store's virtual clock unless another one is given. */
+export async function openTestApi(
+  options: {
+    templates?: readonly Manifest<"Template">[];
+    clock?: Clock;
+    uploadBytesMax?: number;
+    /** Another folder than the store's own. */
+    dataDir?: string;
+  } = {},
+): Promise<TestApi> {
+  const opened = openTestStore();
+  const control = new FakeControlPlane(opened.store);
+  const { logger, entries } = recordingLogger();
+  const metrics = new Registry();
+  const server = buildApi({
+    store: opened.store,
+    control,
+    clock: options.clock ?? opened.clock,
+    logger,
+    metrics,
+    version: "1.2.3",
+    config: {
+      baseDomain: "example.test",
+      dataDir: options.dataDir ?? opened.dataDir,
+      values: [
+        { key: "listen", value: "127.0.0.1:0", source: "flag", origin: "--listen" },
+        { key: "password", value: "(secret)", source: "environment", origin: "BERTH_PASSWORD" },
+      ],
+    },
+    templates: options.templates ?? [],
+    ...(options.uploadBytesMax === undefined ? {} : { uploadBytesMax: options.uploadBytesMax }),
+  });
+  await server.ready();
+  const tokens = new Map<TokenScope, string>();
+  const token = (scope: TokenScope): string => {
+    const known = tokens.get(scope);
+    if (known !== undefined) return known;
+    const made = opened.store.tokens.create({
+      name: `test-${scope}`,
+      scope,
+      kind: "named",
+      lifetimeMs: null,
+    }).token;
+    tokens.set(scope, made);
+    return made;
+  };
+  return {
+    server,
+    store: opened.store,
+    control,
+    clock: opened.clock,
+    entries,
+    metrics,
+    dataDir: opened.dataDir,
+    token,
+    request: (request) =>
+      server.inject({
+        ...request,
+        headers: { authorization: `Bearer ${token("admin")}`, ...request.headers },
+      }),
+    listen: () => server.listen({ host: "127.0.0.1", port: 0 }),
+    async [Symbol.asyncDispose]() {
+      await server.close();
+      await opened[Symbol.asyncDispose]();
+    },
+  };
+}
+
+export function condition(
+  type: Condition["type"],
+  status: Condition["status"],
+  generation: number,
+  rest: { reason?: string; message?: string } = {},
+): Condition {
+  return {
+    type,
+    status,
+    reason: rest.reason ?? type,
+    message: rest.message ?? "",
+    lastTransitionTime: "2030-01-01T00:00:00.000Z",
+    observedGeneration: generation,
+  };
+}
+
+/** A status as the reconciler would write it; Ready for `generation` unless told otherwise. */
+export function appStatus(generation: number, rest: Partial<AppStatus> = {}): AppStatus {
+  return {
+    phase: "running",
+    observedGeneration: generation,
+    conditions: [condition("Ready", "True", generation, { message: "running and healthy" })],
+    revisions: { attempted: 1, applied: 1, stable: 1 },
+    containers: [],
+    url: "http://127.0.0.1:20000",
+    nextRetryAt: null,
+    restarts: 0,
+    memory: emptyMemory,
+    ...rest,
+  };
+}
+
+/** Makes an app as a person would, through the store. */
+export function putApp(
+  store: Store,
+  name: string,
+  spec: AppSpec = { image: "bb:1", port: 80 },
+  manager = "api",
+): { uid: string; generation: number } {
+  const { resource } = store.apply({
+    kind: "App",
+    name,
+    manager,
+    actor: { name: "user:admin" },
+    mode: "replace",
+    spec,
+    declares: manager.startsWith("file:"),
+  });
+  return { uid: resource.metadata.uid, generation: resource.metadata.generation };
+}
+
+/** The message of an error answer, which must hold nothing else. */
+export function errorOf(response: LightMyRequestResponse): string {
+  const body: unknown = response.json();
+  if (typeof body !== "object" || body === null) throw new Error("the body is not an object");
+  const keys = Object.keys(body);
+  if (keys.length !== 1 || !("error" in body) || typeof body.error !== "string") {
+    throw new Error(`an error body with ${keys.join(", ")}`);
+  }
+  return body.error;
+}

@@ -1,0 +1,416 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
+import type Docker from "dockerode";
+import { onTestFailed } from "vitest";
+import { type Client, createClient } from "../../src/client/client.ts";
+import { INSTANCE } from "../../src/controller/labels.ts";
+import type { AppSpec } from "../../src/resources/app.ts";
+import type { Kind } from "../../src/resources/kinds.ts";
+import type { AppDetails, ConditionView } from "../../src/resources/wire/apps.ts";
+import { dockerClient, dockerHost } from "./engine.ts";
+import { sweep, trackInstance } from "./engine-runs.ts";
+
+const program = join(import.meta.dirname, "../../bin/berth");
+/** A start takes a second or two; on a machine that runs all tests at once, several times that. */
+const START_LIMIT_MS = 60_000;
+const WAIT_LIMIT_MS = 60_000;
+const POLL_MS = 80;
+const LOG_LINES_SHOWN = 60;
+
+/** What `berth ready {json}` and `run/berth.json` say. */
+export interface Ready {
+  readonly api: string;
+  readonly specs_dir: string;
+  readonly data_dir: string;
+  readonly instance: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly docker_host: string;
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface BerthOptions {
+  /** Default: the tests' engine. A function is given the folder that everything of this Berth lies in. */
+  readonly dockerHost?: string | ((root: string) => string);
+  readonly env?: Readonly<Record<string, string>>;
+  readonly flags?: readonly string[];
+  /** Specs by file name, there before the first start. */
+  readonly specs?: Readonly<Record<string, string>>;
+  /** False: nothing is started yet. */
+  readonly start?: boolean;
+  /** A bare client of the engine that `dockerHost` names, where that is another one. */
+  readonly docker?: Docker;
+  /** That of the test's context, which tests that run at the same time have to give. */
+  readonly onTestFailed?: (listener: () => void) => void;
+}
+
+/**
+ * One Berth of its own: `bin/berth up` as a process, with a data directory, a specs folder and a home
+ * that nobody else uses. It can be killed, ended and started again on the same directories. What it
+ * made on the engine goes away with it. When a test fails, the end of the server's log is shown.
+ */
+export class BerthProcess implements AsyncDisposable {
+  readonly root: string;
+  readonly dataDir: string;
+  readonly specsDir: string;
+  readonly home: string;
+  readonly docker: Docker;
+  readonly #options: BerthOptions;
+  readonly #log: string[] = [];
+  readonly #instances = new Set<string>();
+  #child: ChildProcess | undefined;
+  #ready: Ready | undefined;
+  #client: Client | undefined;
+
+  static async open(options: BerthOptions = {}): Promise<BerthProcess> {
+    const root = await mkdtemp(join(tmpdir(), "berth-e2e-"));
+    const berth = new BerthProcess(root, options);
+    await mkdir(berth.specsDir);
+    await mkdir(berth.home);
+    for (const [name, text] of Object.entries(options.specs ?? {})) await berth.write(name, text);
+    (options.onTestFailed ?? onTestFailed)(() => void process.stderr.write(`${berth.log()}\n`));
+    if (options.start === false) return berth;
+    try {
+      await berth.start();
+    } catch (error) {
+      await berth[Symbol.asyncDispose]();
+      throw error;
+    }
+    return berth;
+  }
+
+  private constructor(root: string, options: BerthOptions) {
+    this.root = root;
+    this.dataDir = join(root, "data");
+    this.specsDir = join(root, "specs");
+    this.home = join(root, "home");
+    this.docker = options.docker ?? dockerClient();
+    this.#options = options;
+  }
+
+  get dockerHost(): string {
+    const host = this.#options.dockerHost ?? dockerHost();
+    return typeof host === "string" ? host : host(this.root);
+  }
+
+  get ready(): Ready {
+    if (!this.#ready) throw new Error("berth has not been started");
+    return this.#ready;
+  }
+
+  /** With the local admin token. */
+  get client(): Client {
+    if (!this.#client) throw new Error("berth has not been started");
+    return this.#client;
+  }
+
+  get instance(): string {
+    return this.ready.instance;
+  }
+
+  /** All that was said on both streams, over all starts. */
+  get output(): string {
+    return this.#log.join("\n");
+  }
+
+  /** Starts it and waits for its ready line. */
+  async start(): Promise<Ready> {
+    if (this.#child) throw new Error("berth runs already");
+    const child = spawn(process.execPath, [program, "up", ...this.upFlags()], {
+      cwd: this.root,
+      env: this.environment(),
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#child = child;
+    running.add(child);
+    child.once("exit", () => running.delete(child));
+    const line = await new Promise<string>((resolve, reject) => {
+      const late = setTimeout(() => reject(this.#failure("no ready line in time")), START_LIMIT_MS);
+      child.once("exit", (code, signal) => {
+        clearTimeout(late);
+        reject(this.#failure(`it ended with ${code ?? signal} before it was ready`));
+      });
+      for (const [name, stream] of [
+        ["out", child.stdout],
+        ["err", child.stderr],
+      ] as const) {
+        if (!stream) throw new Error("a stream of berth is missing");
+        createInterface({ input: stream }).on("line", (text) => {
+          this.#log.push(text);
+          if (name !== "out" || !text.startsWith("berth ready ")) return;
+          clearTimeout(late);
+          resolve(text.slice("berth ready ".length));
+        });
+      }
+    });
+    const ready: Ready = JSON.parse(line);
+    this.#ready = ready;
+    this.#instances.add(ready.instance);
+    if (!this.#options.docker) await trackInstance(ready.instance);
+    const token = (await readFile(join(this.dataDir, "run/token"), "utf8")).trim();
+    this.#client = createClient({ baseUrl: ready.api, token });
+    return ready;
+  }
+
+  /** The flags of `up`, as a person would give them. */
+  upFlags(): string[] {
+    return [
+      `--data-dir=${this.dataDir}`,
+      `--specs-dir=${this.specsDir}`,
+      `--docker-host=${this.dockerHost}`,
+      "--listen=127.0.0.1:0",
+      "--log-format=json",
+      "--log-level=debug",
+      ...(this.#options.flags ?? []),
+    ];
+  }
+
+  /** Nothing of this user's own Berth or engine. */
+  environment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
+    return { ...plainEnvironment(this.home), ...this.#options.env, ...more };
+  }
+
+  /** SIGKILL, and waits until the process is gone. */
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL");
+  }
+
+  /** SIGTERM. Answers how long it took, in milliseconds, and with which code it ended. */
+  async stop(): Promise<{ tookMs: number; code: number | null }> {
+    const began = performance.now();
+    const code = await this.#end("SIGTERM");
+    return { tookMs: performance.now() - began, code };
+  }
+
+  /** Sends SIGKILL at once, for use inside other things; `kill` waits. */
+  strike(): void {
+    this.#child?.kill("SIGKILL");
+  }
+
+  get isRunning(): boolean {
+    const child = this.#child;
+    return child !== undefined && child.exitCode === null && child.signalCode === null;
+  }
+
+  async #end(signal: "SIGKILL" | "SIGTERM"): Promise<number | null> {
+    const child = this.#child;
+    if (!child) return null;
+    if (this.isRunning) {
+      const ended = new Promise((resolve) => child.once("close", resolve));
+      child.kill(signal);
+      await ended;
+    }
+    this.#child = undefined;
+    return child.exitCode;
+  }
+
+  /** Runs `berth VERB ...` on this data directory until it ends. */
+  async cli(
+    verb: readonly string[],
+    options: { input?: string | Buffer; env?: Readonly<Record<string, string>> } = {},
+  ): Promise<Ended> {
+    return runBerth(verb, {
+      cwd: this.root,
+      env: this.environment({ BERTH_DATA_DIR: this.dataDir, ...options.env }),
+      input: options.input,
+    });
+  }
+
+  /** Saves a file of the specs folder as editors do: written beside, and renamed. */
+  async write(name: string, text: string | Uint8Array): Promise<void> {
+    const target = join(this.specsDir, name);
+    await mkdir(dirname(target), { recursive: true });
+    const draft = join(dirname(target), `.${name.replace(/.*\//, "")}.draft`);
+    await writeFile(draft, text);
+    await rename(draft, target);
+  }
+
+  async remove(name: string): Promise<void> {
+    await rm(join(this.specsDir, name));
+  }
+
+  app(name: string): Promise<AppDetails> {
+    return this.client.apps.get(name);
+  }
+
+  /** The app once it is Ready for its newest generation, and as `also` wants it. */
+  async appReady(name: string, also: (app: AppDetails) => boolean = () => true) {
+    return this.appWhere(
+      name,
+      `${name} is Ready`,
+      (app) => app.ready && app.observed_generation === app.generation && also(app),
+    );
+  }
+
+  /** The app once `is` holds for it. */
+  async appWhere(
+    name: string,
+    what: string,
+    is: (app: AppDetails) => boolean,
+    limitMs = WAIT_LIMIT_MS,
+  ): Promise<AppDetails> {
+    let seen: unknown = "there is no such app";
+    return this.until(
+      what,
+      async () => {
+        const { apps } = await this.client.apps.list();
+        if (!apps.some((item) => item.name === name)) return undefined;
+        const app = await this.app(name);
+        const { status, message, generation, conditions, containers } = app;
+        seen = { status, message, generation, conditions, containers };
+        return is(app) ? app : undefined;
+      },
+      limitMs,
+      () => JSON.stringify(seen),
+    );
+  }
+
+  async appGone(name: string): Promise<void> {
+    await this.until(`app ${name} is gone`, async () => {
+      const { apps } = await this.client.apps.list();
+      return apps.every((app) => app.name !== name) ? true : undefined;
+    });
+  }
+
+  /** An event with this reason, once there is one; of the app, or of Berth itself. */
+  async event(reason: string, filter: { kind?: Kind; name?: string } = {}) {
+    return this.until(`an event ${reason}`, async () => {
+      const { events } = await this.client.events.list({ ...filter, limit: 500 });
+      return events.find((event) => event.reason === reason);
+    });
+  }
+
+  /** This instance's containers on the engine, running or not. */
+  async containers(app?: string): Promise<Docker.ContainerInfo[]> {
+    const label = [`${INSTANCE}=${this.instance}`];
+    if (app !== undefined) label.push(`dev.berth.app=${app}`);
+    return this.docker.listContainers({ all: true, filters: { label } });
+  }
+
+  /** The one container of an app. Throws where there are more, or none. */
+  async container(app: string): Promise<Docker.Container & { readonly name: string }> {
+    const [one, ...others] = await this.containers(app);
+    if (!one || others.length > 0)
+      throw new Error(`${app} has ${others.length + (one ? 1 : 0)} containers`);
+    return Object.assign(this.docker.getContainer(one.Id), {
+      name: (one.Names[0] ?? "").replace(/^\//, ""),
+    });
+  }
+
+  /** Asks again and again until there is an answer. Fails with the server's log when that takes too long. */
+  async until<T>(
+    what: string,
+    ask: () => Promise<T | undefined | false> | T | undefined | false,
+    limitMs = WAIT_LIMIT_MS,
+    seen: () => string = () => "",
+  ): Promise<T> {
+    const deadline = Date.now() + limitMs;
+    let failure = "";
+    for (;;) {
+      try {
+        const answer = await ask();
+        if (answer !== undefined && answer !== false) return answer;
+        failure = "";
+      } catch (error) {
+        failure = String(error);
+      }
+      if (Date.now() > deadline)
+        throw this.#failure(`waited ${limitMs / 1000} s until ${what}; ${failure || seen()}`);
+      await pause(POLL_MS);
+    }
+  }
+
+  log(): string {
+    const lines = this.#log.slice(-LOG_LINES_SHOWN).map((line) => line.slice(0, 500));
+    return `--- the end of berth's log\n${lines.join("\n")}\n---`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+    if (!this.#options.docker)
+      for (const instance of this.#instances) await sweep(this.docker, `${INSTANCE}=${instance}`);
+    await rm(this.root, { recursive: true, force: true });
+  }
+
+  #failure(why: string): Error {
+    return new Error(`berth: ${why}\n${this.log()}`);
+  }
+}
+
+const running = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
+/** Runs the command line until it ends. */
+export function runBerth(
+  words: readonly string[],
+  options: {
+    readonly cwd: string;
+    readonly env: Readonly<Record<string, string>>;
+    readonly input?: string | Buffer | undefined;
+  },
+): Promise<Ended> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [program, ...words], {
+      cwd: options.cwd,
+      env: { ...options.env },
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    running.add(child);
+    const late = setTimeout(() => child.kill("SIGKILL"), START_LIMIT_MS);
+    let stdout = "";
+    let stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    child.stdin.on("error", () => {});
+    child.stdin.end(options.input ?? "");
+    child.once("error", reject);
+    child.once("close", (code) => {
+      clearTimeout(late);
+      running.delete(child);
+      resolve({ code, stdout, stderr });
+    });
+  });
+}
+
+export function plainEnvironment(home: string): Record<string, string> {
+  const path = process.env["PATH"] ?? "";
+  return { PATH: path, HOME: home, TZ: "UTC", NO_COLOR: "1" };
+}
+
+/** A spec file with one App. JSON is YAML. */
+export function appFile(name: string, spec: AppSpec): string {
+  return manifest("App", name, spec);
+}
+
+export function secretFile(name: string, data: Readonly<Record<string, string>>): string {
+  return manifest("Secret", name, { data });
+}
+
+function manifest(kind: Kind, name: string, spec: unknown): string {
+  return `${JSON.stringify({ apiVersion: "berth.dev/v1", kind, metadata: { name }, spec }, null, 2)}\n`;
+}
+
+export function conditionOf(app: AppDetails, type: string): ConditionView | undefined {
+  return app.conditions.find((condition) => condition.type === type);
+}
+
+/** What GET answers, as text; undefined where nothing answers. */
+export async function fetchText(url: string | null): Promise<string | undefined> {
+  if (url === null) return undefined;
+  try {
+    return await (await fetch(url, { signal: AbortSignal.timeout(5_000) })).text();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,85 @@
+import { appendFile, mkdir, readdir, readFile, rm } from "node:fs/promises";
+import path from "node:path";
+import type Docker from "dockerode";
+import { privateEngineDir, privateEngineHost } from "../../scripts/engine.mjs";
+import { INSTANCE } from "../../src/controller/labels.ts";
+import { connectTo, TEST_LABEL } from "./engine-client.ts";
+
+/** One file for each run of the tests that goes on now, named by its process, listing the instances it made. */
+const runsDir = path.join(privateEngineDir(), "runs");
+
+let users = 0;
+
+/** Sweeps what dead runs have left behind. */
+export async function beginRun(host: string): Promise<void> {
+  await mkdir(runsDir, { recursive: true });
+  users += 1;
+  // Test files run in children of this process: trackInstance and testLabels find the run by it.
+  process.env["BERTH_TEST_RUN"] = String(process.pid);
+  await appendFile(runFile(process.pid), "");
+  for (const pid of await deadRuns()) await sweepRun(host, pid);
+}
+
+/** Sweeps what this run has left behind; on the private engine everything, once nobody else uses it. */
+export async function endRun(host: string): Promise<void> {
+  users -= 1;
+  if (users > 0) return;
+  await sweepRun(host, process.pid);
+}
+
+/** Notes that an instance of Berth works on the tests' engine, so that its containers are swept. */
+export async function trackInstance(instance: string): Promise<void> {
+  const owner = process.env["BERTH_TEST_RUN"] ?? String(process.pid);
+  await mkdir(runsDir, { recursive: true });
+  await appendFile(runFile(Number(owner)), `${instance}\n`);
+}
+
+async function sweepRun(host: string, pid: number): Promise<void> {
+  const file = runFile(pid);
+  const instances = (await readFile(file, "utf8").catch(() => "")).split("\n").filter(Boolean);
+  await rm(file, { force: true });
+  const docker = connectTo(host);
+  for (const instance of new Set(instances)) await sweep(docker, `${INSTANCE}=${instance}`);
+  await sweep(docker, `${TEST_LABEL}=${pid}`);
+  const others = (await readdir(runsDir)).length;
+  if (host === privateEngineHost() && others === 0) {
+    await sweep(docker, INSTANCE);
+    await sweep(docker, TEST_LABEL);
+  }
+}
+
+async function deadRuns(): Promise<number[]> {
+  const pids = (await readdir(runsDir)).map(Number);
+  return pids.filter((pid) => !alive(pid));
+}
+
+function alive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function runFile(pid: number): string {
+  return path.join(runsDir, String(pid));
+}
+
+/** Removes containers, networks and volumes with a label (`key` or `key=value`). */
+export async function sweep(docker: Docker, label: string): Promise<void> {
+  const filters = { label: [label] };
+  const containers = await docker.listContainers({ all: true, filters });
+  await Promise.all(
+    containers.map((it) => gone(docker.getContainer(it.Id).remove({ force: true, v: true }))),
+  );
+  const networks = await docker.listNetworks({ filters });
+  await Promise.all(networks.map((it) => gone(docker.getNetwork(it.Id).remove())));
+  const { Volumes: volumes } = await docker.listVolumes({ filters });
+  await Promise.all((volumes ?? []).map((it) => gone(docker.getVolume(it.Name).remove())));
+}
+
+/** Others may remove the same at the same time; what could not be removed is met by the next sweep. */
+async function gone(removal: Promise<unknown>): Promise<void> {
+  await removal.catch(() => {});
+}

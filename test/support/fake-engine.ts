@@ -1,0 +1,412 @@
+import { createHash } from "node:crypto";
+import type { Clock } from "../../src/base/clock.ts";
+import { timestamp } from "../../src/base/clock.ts";
+import { BerthError, NotFoundError } from "../../src/base/errors.ts";
+import { APP, INSTANCE } from "../../src/controller/labels.ts";
+import type {
+  ContainerSpec,
+  ContainerState,
+  Labels,
+  LogLine,
+  ObservedContainer,
+  PublishSpec,
+  RuntimeEvent,
+} from "../../src/controller/runtime/port.ts";
+
+/** What containers of an image do once they are started. Everything left out: it runs for ever, and is healthy at once. */
+export interface FakeImage {
+  readonly exposedPorts?: readonly number[];
+  /** Ports that accept connections once ready; without it, every port does. */
+  readonly listensOn?: readonly number[];
+  /** From start until the ports accept connections; Infinity for never. */
+  readonly readyAfterMs?: number;
+  /** From start until GET answers 200 and commands end with 0; until then 503 and 1. Infinity for never. */
+  readonly healthyAfterMs?: number;
+  readonly exits?: { readonly afterMs: number; readonly code: number; readonly oom?: boolean };
+  /** The engine refuses to start it and says this. */
+  readonly startError?: string;
+  /** Written at each start. */
+  readonly logs?: readonly (
+    | string
+    | { readonly stream: "stdout" | "stderr"; readonly message: string }
+  )[];
+  /** Ends only by SIGKILL, so a stop takes the whole grace. */
+  readonly ignoresTerm?: boolean;
+  readonly exec?: (command: readonly string[]) => { exitCode: number; output: string };
+  /** False: only in the registry, to be pulled first. Default true. */
+  readonly held?: boolean;
+  /** The registry asks for these. */
+  readonly auth?: { readonly username: string; readonly password: string };
+  readonly sizeBytes?: number;
+  readonly pullMs?: number;
+}
+
+/** A container as the engine keeps it; tests read it, only the engine writes it. */
+export interface FakeContainer {
+  readonly id: string;
+  name: string;
+  readonly labels: Labels;
+  readonly spec: ContainerSpec;
+  readonly image: FakeImage;
+  readonly imageId: string;
+  state: ContainerState;
+  exitCode: number | null;
+  oomKilled: boolean;
+  error: string | null;
+  readonly createdMs: number;
+  startedMs: number | null;
+  finishedMs: number | null;
+  memoryBytes: number | null;
+  nanoCpus: number | null;
+  unhealthy: boolean;
+  readonly networks: Map<string, readonly string[]>;
+  published: PublishSpec[];
+  readonly lines: LogLine[];
+  cancelExit: () => void;
+}
+
+interface HeldImage {
+  readonly id: string;
+  readonly image: FakeImage;
+}
+
+/** Lines kept for each container, as a log driver with a size limit would. */
+const LINES_KEPT_MAX = 2_000;
+
+/**
+ * A container engine in memory, on a Clock: the same calls at the same times give the same state,
+ * ids and events. It outlives the runtimes that talk to it, as an engine outlives Berth.
+ */
+export class FakeEngine {
+  readonly clock: Clock;
+  readonly networks = new Map<string, Labels>();
+  readonly volumes = new Map<string, Labels>();
+  readonly held = new Map<string, HeldImage>();
+  readonly registry = new Map<string, FakeImage>();
+  readonly #containers = new Map<string, FakeContainer>();
+  readonly #listeners = new Set<(event: EngineEvent) => void>();
+  readonly #changed = new Set<() => void>();
+  #ids = 0;
+  #ports = 40_000;
+  #reachable = true;
+  /** Events fall on the floor while this is false; the stream stays up. */
+  deliverEvents = true;
+
+  constructor(clock: Clock, images: Readonly<Record<string, FakeImage>> = {}) {
+    this.clock = clock;
+    for (const [reference, image] of Object.entries(images)) this.setImage(reference, image);
+  }
+
+  get reachable(): boolean {
+    return this.#reachable;
+  }
+
+  /** While unreachable every call is refused and event streams are cut. */
+  setReachable(reachable: boolean): void {
+    if (this.#reachable === reachable) return;
+    this.#reachable = reachable;
+    this.#emit(
+      reachable ? { type: "connected" } : { type: "disconnected", message: "connection refused" },
+    );
+  }
+
+  /** Cuts event streams once; they come back at once. What happened meanwhile is not repeated. */
+  cutEvents(message = "the stream ended"): void {
+    this.#emit({ type: "disconnected", message });
+    this.#emit({ type: "connected" });
+  }
+
+  /** Puts a (new) image behind a reference, in the registry and, unless `held` is false, on the engine. */
+  setImage(reference: string, image: FakeImage): void {
+    this.registry.set(reference, image);
+    if (image.held !== false) this.hold(reference);
+  }
+
+  hold(reference: string): void {
+    const image = this.registry.get(reference);
+    if (image) this.held.set(reference, { id: `sha256:${this.#nextId("image")}`, image });
+  }
+
+  /** Every container, strangers' too, in order of creation. */
+  containers(): readonly FakeContainer[] {
+    return [...this.#containers.values()];
+  }
+
+  /** By id or by name. */
+  find(idOrName: string): FakeContainer | undefined {
+    return (
+      this.#containers.get(idOrName) ?? this.containers().find((item) => item.name === idOrName)
+    );
+  }
+
+  /** By id or by name; throws NotFoundError. */
+  container(idOrName: string): FakeContainer {
+    const container = this.find(idOrName);
+    if (!container) throw new NotFoundError(`there is no container ${idOrName}`);
+    return container;
+  }
+
+  create(spec: ContainerSpec): FakeContainer {
+    const held = this.held.get(spec.image);
+    if (!held)
+      throw new BerthError("image_not_found", `the engine does not hold the image ${spec.image}`);
+    if (this.find(spec.name)) throw nameClash(spec.name);
+    for (const mount of spec.mounts) {
+      if (mount.type === "volume" && !this.volumes.has(mount.volume))
+        this.volumes.set(mount.volume, {});
+    }
+    const container: FakeContainer = {
+      id: this.#nextId("container"),
+      name: spec.name,
+      labels: spec.labels,
+      spec,
+      image: held.image,
+      imageId: held.id,
+      state: "created",
+      exitCode: null,
+      oomKilled: false,
+      error: null,
+      createdMs: this.clock.now(),
+      startedMs: null,
+      finishedMs: null,
+      memoryBytes: spec.memoryBytes ?? null,
+      nanoCpus: spec.nanoCpus ?? null,
+      unhealthy: false,
+      networks: new Map([[spec.network, spec.aliases]]),
+      published: [],
+      lines: [],
+      cancelExit: () => {},
+    };
+    this.#containers.set(container.id, container);
+    this.#containerEvent(container, "create");
+    return container;
+  }
+
+  start(id: string): void {
+    const container = this.container(id);
+    if (container.state === "running") return;
+    const fail = (code: "engine_error" | "port_taken", message: string): never => {
+      container.error = message;
+      container.exitCode = 128;
+      throw new BerthError(code, message);
+    };
+    for (const network of container.networks.keys()) {
+      if (!this.networks.has(network)) fail("engine_error", `network ${network} not found`);
+    }
+    if (container.image.startError !== undefined) fail("engine_error", container.image.startError);
+    const published = container.spec.publish.map((publish) => {
+      if (publish.hostPort === 0) {
+        this.#ports += 1;
+        return { ...publish, hostPort: this.#ports };
+      }
+      const taken = this.containers().some(
+        (other) =>
+          other.state === "running" &&
+          other.published.some(
+            (item) => item.hostPort === publish.hostPort && item.protocol === publish.protocol,
+          ),
+      );
+      if (taken) fail("port_taken", `port ${publish.hostPort} is already allocated`);
+      return publish;
+    });
+    container.published = published;
+    container.state = "running";
+    container.exitCode = null;
+    container.oomKilled = false;
+    container.error = null;
+    container.startedMs = this.clock.now();
+    container.finishedMs = null;
+    container.unhealthy = false;
+    for (const line of container.image.logs ?? []) this.write(container, line);
+    this.#containerEvent(container, "start");
+    const { exits } = container.image;
+    if (exits) {
+      container.cancelExit = this.clock.setTimer(exits.afterMs, () =>
+        this.#end(container, exits.code, exits.oom ?? false),
+      );
+    }
+  }
+
+  /** Adds a line to a container's log. */
+  write(
+    container: FakeContainer,
+    line: string | { readonly stream: "stdout" | "stderr"; readonly message: string },
+  ): void {
+    const { stream, message } =
+      typeof line === "string" ? { stream: "stdout" as const, message: line } : line;
+    container.lines.push({ time: timestamp(this.clock.now()), stream, message });
+    if (container.lines.length > LINES_KEPT_MAX) container.lines.shift();
+    this.#wake();
+  }
+
+  /** SIGTERM, then SIGKILL after the grace. Goes on by itself when the caller stops waiting. */
+  async stop(id: string, graceMs: number, signal: AbortSignal): Promise<void> {
+    const container = this.find(id);
+    if (container?.state !== "running" && container?.state !== "paused") return;
+    const startedMs = container.startedMs;
+    // A paused container is killed: it cannot hear anything else.
+    if (!container.image.ignoresTerm || container.state === "paused") {
+      this.kill(id, 143);
+      return;
+    }
+    const sameRun = () => container.state === "running" && container.startedMs === startedMs;
+    this.clock.setTimer(graceMs, () => {
+      if (sameRun()) this.#end(container, 137, false);
+    });
+    while (sameRun()) {
+      signal.throwIfAborted();
+      await this.changed(signal);
+    }
+  }
+
+  /** As the process ending: a running container exits with `exitCode`. */
+  kill(idOrName: string, exitCode = 137): void {
+    const container = this.container(idOrName);
+    if (container.state === "running" || container.state === "paused")
+      this.#end(container, exitCode, false);
+  }
+
+  /** Kills and removes, as `docker rm -f` does. */
+  remove(idOrName: string): void {
+    const container = this.container(idOrName);
+    this.kill(container.id);
+    container.cancelExit();
+    this.#containers.delete(container.id);
+    this.#containerEvent(container, "destroy");
+  }
+
+  rename(idOrName: string, name: string): void {
+    const container = this.container(idOrName);
+    const other = this.find(name);
+    if (other && other !== container) throw nameClash(name);
+    if (other === container) return;
+    container.name = name;
+    this.#containerEvent(container, "rename");
+  }
+
+  disconnect(idOrName: string, network: string): void {
+    const container = this.container(idOrName);
+    if (container.networks.delete(network)) this.#containerEvent(container, "disconnect");
+  }
+
+  pause(idOrName: string): void {
+    this.container(idOrName).state = "paused";
+    this.#containerEvent(this.container(idOrName), "pause");
+  }
+
+  /** As `docker update`. */
+  update(
+    idOrName: string,
+    limits: { memoryBytes?: number | null; nanoCpus?: number | null },
+  ): void {
+    const container = this.container(idOrName);
+    if (limits.memoryBytes !== undefined) container.memoryBytes = limits.memoryBytes;
+    if (limits.nanoCpus !== undefined) container.nanoCpus = limits.nanoCpus;
+    this.#containerEvent(container, "update");
+  }
+
+  /** From now on, until it is started again, every probe fails. */
+  makeUnhealthy(idOrName: string): void {
+    this.container(idOrName).unhealthy = true;
+  }
+
+  /** The engine goes down and comes back: everything that ran has ended, as with restart policy "no". */
+  restart(): void {
+    this.setReachable(false);
+    for (const container of this.containers()) this.kill(container.id, 255);
+    this.setReachable(true);
+  }
+
+  subscribe(listener: (event: EngineEvent) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Resolves at the next change of any container's state or log, or when the signal aborts. */
+  changed(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        this.#changed.delete(done);
+        signal.removeEventListener("abort", done);
+        resolve();
+      };
+      this.#changed.add(done);
+      signal.addEventListener("abort", done, { once: true });
+    });
+  }
+
+  observe(container: FakeContainer): ObservedContainer {
+    return {
+      id: container.id,
+      name: container.name,
+      labels: container.labels,
+      image: container.spec.image,
+      imageId: container.imageId,
+      state: container.state,
+      exitCode: container.exitCode,
+      oomKilled: container.oomKilled,
+      error: container.error,
+      createdAt: timestamp(container.createdMs),
+      startedAt: timeOrNull(container.startedMs),
+      finishedAt: timeOrNull(container.finishedMs),
+      networks: [...container.networks.keys()].toSorted(),
+      memoryBytes: container.memoryBytes,
+      nanoCpus: container.nanoCpus,
+      addresses:
+        container.state === "running"
+          ? container.published
+              .filter((publish) => publish.protocol === "tcp")
+              .map((publish) => ({
+                containerPort: publish.containerPort,
+                address: `127.0.0.1:${publish.hostPort}`,
+              }))
+          : [],
+    };
+  }
+
+  #end(container: FakeContainer, exitCode: number, oom: boolean): void {
+    container.cancelExit();
+    container.state = "exited";
+    container.exitCode = exitCode;
+    container.oomKilled = oom;
+    container.finishedMs = this.clock.now();
+    container.published = [];
+    if (oom) this.#containerEvent(container, "oom");
+    this.#containerEvent(container, "die");
+  }
+
+  #containerEvent(container: FakeContainer, action: string): void {
+    this.#wake();
+    const instance = container.labels[INSTANCE];
+    if (instance === undefined || !this.deliverEvents || !this.#reachable) return;
+    const app = container.labels[APP] ?? "";
+    this.#emit({ type: "container", action, id: container.id, app, instance });
+  }
+
+  #emit(event: EngineEvent): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+
+  #wake(): void {
+    for (const done of this.#changed) done();
+  }
+
+  #nextId(kind: string): string {
+    this.#ids += 1;
+    return createHash("sha256").update(`${kind} ${this.#ids}`).digest("hex");
+  }
+}
+
+export type EngineEvent = RuntimeEvent & { readonly instance?: string };
+
+function timeOrNull(epochMs: number | null): string | null {
+  return epochMs === null ? null : timestamp(epochMs);
+}
+
+export function nameClash(name: string): BerthError {
+  return new BerthError(
+    "name_clash",
+    `the container name ${name} is in use by another container that Berth does not own`,
+    { hint: `rename or remove it: docker rm ${name}` },
+  );
+}

@@ -1,0 +1,110 @@
+import { createHash } from "node:crypto";
+import { busyboxRoot, hasImage, importImage, type RootFs } from "../../scripts/base-image.mjs";
+import { engineRequest } from "../../scripts/engine.mjs";
+
+/**
+ * A web server that does what its environment says. Everything but PORT may be left out.
+ *
+ *   PORT=8080          where it listens
+ *   BODY=text          what GET / answers; default: the image's tag
+ *   LISTEN_AFTER=1.5   seconds before it listens
+ *   HEALTHY_AFTER=2    seconds before GET /healthz answers 200 rather than 404, or `never`
+ *   EXIT_AFTER=3       seconds until it ends, with EXIT_CODE (default 1)
+ *   LOG=text           a line on standard output at the start; LOG_ERR on standard error
+ *   LISTEN=address     where it binds; default every address
+ *
+ * GET /env shows the environment. `rm /www/healthz` in the container makes it unhealthy.
+ */
+export const WEB = "berth.test/web:1";
+/** The same server as another version. */
+export const WEB_2 = "berth.test/web:2";
+/** Writes a line to each stream and ends with 3. */
+export const EXITS = "berth.test/exits:1";
+/** busybox with a shell that sleeps for ever. */
+export const SHELL = "berth.test/shell:1";
+/** Never ends by SIGTERM. */
+export const STUBBORN = "berth.test/stubborn:1";
+/** Its command does not exist: it ends with 127 as soon as it is started. */
+export const BROKEN = "berth.test/broken:1";
+
+const webScript = `#!/bin/sh
+mkdir -p /www
+[ -n "$LOG" ] && echo "$LOG"
+[ -n "$LOG_ERR" ] && echo "$LOG_ERR" >&2
+printf '%s\\n' "\${BODY:-$VERSION}" > /www/index.html
+env > /www/env
+rm -f /www/healthz
+if [ "$HEALTHY_AFTER" != never ]; then
+  if [ -n "$HEALTHY_AFTER" ]; then (sleep "$HEALTHY_AFTER"; echo ok > /www/healthz) &
+  else echo ok > /www/healthz; fi
+fi
+[ -n "$LISTEN_AFTER" ] && sleep "$LISTEN_AFTER"
+if [ -n "$EXIT_AFTER" ]; then
+  httpd -f -p "\${LISTEN:+$LISTEN:}\${PORT:-8080}" -h /www &
+  sleep "$EXIT_AFTER"
+  echo "ending with \${EXIT_CODE:-1}" >&2
+  exit "\${EXIT_CODE:-1}"
+fi
+echo "listening on \${PORT:-8080}"
+exec httpd -f -p "\${LISTEN:+$LISTEN:}\${PORT:-8080}" -h /www
+`;
+
+interface TestImage {
+  readonly files?: Readonly<Record<string, string>>;
+  readonly changes: readonly string[];
+}
+
+const images: Readonly<Record<string, TestImage>> = {
+  [WEB]: web("web:1"),
+  [WEB_2]: web("web:2"),
+  [EXITS]: {
+    changes: [`CMD ["/bin/sh", "-c", "echo starting; echo no configuration found >&2; exit 3"]`],
+  },
+  [SHELL]: { changes: [`CMD ["/bin/sleep", "1000000"]`] },
+  [STUBBORN]: {
+    changes: [`CMD ["/bin/sh", "-c", "trap '' TERM; echo trapped; while :; do sleep 1; done"]`],
+  },
+  [BROKEN]: { changes: [`CMD ["/bin/does-not-exist"]`] },
+};
+
+function web(version: string): TestImage {
+  return {
+    files: { "bin/web": webScript },
+    changes: [
+      `CMD ["/bin/web"]`,
+      "EXPOSE 8080",
+      `ENV VERSION=${version}`,
+      `LABEL org.opencontainers.image.title=web`,
+    ],
+  };
+}
+
+/** Makes the test images that the engine does not hold in this very form, from busybox of this machine. */
+export async function ensureTestImages(host: string): Promise<void> {
+  await Promise.all(
+    Object.entries(images).map(async ([reference, image]) => {
+      // The form is kept as a second tag, so that a changed image is made anew.
+      const form = createHash("sha256").update(JSON.stringify(image)).digest("hex").slice(0, 12);
+      const marker = `${reference}-${form}`;
+      if ((await hasImage(host, marker)) && (await hasImage(host, reference))) return;
+      const fs = rootFs();
+      for (const [name, content] of Object.entries(image.files ?? {}))
+        fs.file(name, content, 0o755);
+      await importImage(host, reference, fs, image.changes);
+      const tagged = await engineRequest(host, {
+        method: "POST",
+        path: `/images/${reference}/tag?repo=${encodeURIComponent(marker.split(":")[0] ?? "")}&tag=${marker.split(":")[1]}`,
+      });
+      if (tagged.status !== 201) throw new Error(`cannot tag ${marker}: ${tagged.text}`);
+    }),
+  );
+}
+
+function rootFs(): RootFs {
+  const fs = busyboxRoot();
+  if (!fs)
+    throw new Error(
+      "the tests make their images from busybox: apt-get install busybox-static (npm test does that on Debian as root)",
+    );
+  return fs;
+}

@@ -1,0 +1,81 @@
+import { spawnSync } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type Docker from "dockerode";
+import { type Isolation, startDockerd, stopDockerd } from "../../scripts/engine.mjs";
+import { connectTo } from "./engine-client.ts";
+
+/** An engine for one test, which may stop it: nobody else's containers are on it. */
+export class OwnEngine implements AsyncDisposable {
+  readonly host: string;
+  readonly docker: Docker;
+  readonly #dir: string;
+  readonly #isolation: Isolation;
+
+  static async start(): Promise<OwnEngine> {
+    const engine = new OwnEngine(await mkdtemp(join(tmpdir(), "berth-engine-")));
+    try {
+      await engine.start();
+    } catch (error) {
+      await engine[Symbol.asyncDispose]();
+      throw error;
+    }
+    return engine;
+  }
+
+  private constructor(dir: string) {
+    this.#dir = dir;
+    this.host = `unix://${join(dir, "docker.sock")}`;
+    this.docker = connectTo(this.host);
+    // Several runs of the tests may go on at once: each has a bridge and a range of its own.
+    const third = process.pid % 128;
+    this.#isolation = {
+      bridge: `berth-e${process.pid}`,
+      bridgeAddress: `10.215.${third}.1/24`,
+      range: `10.215.0.0/16`,
+      pool: "10.215.128.0/17",
+      outbound: false,
+    };
+  }
+
+  async start(): Promise<void> {
+    await startDockerd({
+      socket: join(this.#dir, "docker.sock"),
+      dataRoot: join(this.#dir, "data"),
+      execRoot: join(this.#dir, "exec"),
+      pidFile: join(this.#dir, "docker.pid"),
+      logFile: join(this.#dir, "dockerd.log"),
+      isolation: this.#isolation,
+    });
+  }
+
+  /** SIGTERM, as a service manager does: its containers end too. */
+  async stop(): Promise<void> {
+    const isolation = this.#isolation;
+    await stopDockerd({ pidFile: join(this.#dir, "docker.pid"), isolation });
+    // On a busy machine an engine ends before its containers' file systems are unmounted; started
+    // again, it could never remove those containers: "device or resource busy".
+    await unmountBelow(this.#dir);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const containers = await this.docker.listContainers({ all: true }).catch(() => []);
+    for (const { Id } of containers)
+      await this.docker
+        .getContainer(Id)
+        .remove({ force: true })
+        .catch(() => {});
+    // The bridges of networks outlive an engine that still has them.
+    await this.docker.pruneNetworks().catch(() => {});
+    await this.stop();
+    await rm(this.#dir, { recursive: true, force: true });
+  }
+}
+
+/** What an engine that was stopped in a hurry has left mounted. */
+async function unmountBelow(dir: string): Promise<void> {
+  const mounts = (await readFile("/proc/self/mounts", "utf8")).split("\n");
+  const below = mounts.map((line) => line.split(" ")[1] ?? "").filter((at) => at.startsWith(dir));
+  for (const mount of below.toReversed()) spawnSync("umount", ["-l", mount], { stdio: "ignore" });
+}

@@ -1,0 +1,89 @@
+import { bytesPattern, cpuPattern, durationPattern } from "../../src/base/units.ts";
+import { namePattern } from "../../src/resources/fields.ts";
+
+/** One field of a schema: where it is (`healthCheck.path`, `volumes[].name`, `env.<key>.secret`) and what it takes. */
+export interface SchemaField {
+  readonly path: string;
+  readonly type: string;
+  readonly required: boolean;
+}
+
+interface Schema {
+  readonly type?: string;
+  readonly const?: string | number | boolean;
+  readonly anyOf?: readonly Schema[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly patternProperties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly pattern?: string;
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+/** Every field below an object schema, parents before children. */
+export function fieldsOf(schema: unknown): SchemaField[] {
+  const plain: Schema = JSON.parse(JSON.stringify(schema));
+  return below(plain, "");
+}
+
+function below(schema: Schema, prefix: string): SchemaField[] {
+  if (schema.anyOf) {
+    const branches = schema.anyOf
+      .map((branch) => below(branch, prefix))
+      .filter((b) => b.length > 0);
+    const fields = branches.flat();
+    // A field of several branches is listed once, and is required where each branch requires it.
+    return [...new Set(fields.map((field) => field.path))].map((path) => {
+      const same = fields.filter((field) => field.path === path);
+      const isDeep = path.slice(prefix.length).includes(".");
+      const required = (isDeep || same.length === branches.length) && same.every((f) => f.required);
+      return { path, type: same[0]?.type ?? "", required };
+    });
+  }
+  if (schema.items) return below(schema.items, prefix === "" ? "" : `${prefix.slice(0, -1)}[].`);
+  const named = Object.entries(schema.properties ?? {}).flatMap(([name, field]) => [
+    {
+      path: `${prefix}${name}`,
+      type: typeOf(field),
+      required: schema.required?.includes(name) ?? false,
+    },
+    ...below(field, `${prefix}${name}.`),
+  ]);
+  const keyed = Object.values(schema.patternProperties ?? {}).flatMap((field) =>
+    below(field, `${prefix}<key>.`),
+  );
+  return [...named, ...keyed];
+}
+
+const textTypes: Readonly<Record<string, string>> = {
+  [durationPattern]: "duration",
+  [bytesPattern]: "memory",
+  [cpuPattern]: "CPUs",
+  [namePattern]: "name",
+};
+
+function typeOf(schema: Schema): string {
+  if (schema.const !== undefined) return `\`${String(schema.const)}\``;
+  if (schema.anyOf) return [...new Set(schema.anyOf.map((branch) => typeOf(branch)))].join(" or ");
+  switch (schema.type) {
+    case "string":
+      return textTypes[schema.pattern ?? ""] ?? "text";
+    case "integer":
+      return `whole number${range(schema)}`;
+    case "number":
+      return "number";
+    case "boolean":
+      return "true/false";
+    case "array":
+      return `list of ${schema.items ? typeOf(schema.items) : "values"}`;
+    case "object":
+      return "mapping";
+    default:
+      return "anything";
+  }
+}
+
+function range({ minimum, maximum }: Schema): string {
+  return minimum === undefined || maximum === undefined ? "" : ` ${minimum} to ${maximum}`;
+}

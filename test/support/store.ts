@@ -1,0 +1,42 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openStore, type StoreOptions } from "../../src/store/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { VirtualClock } from "./virtual-clock.ts";
+
+/** A store in a data directory of its own, on a clock that the test moves. Disposing it takes the directory away. */
+export interface TestStore extends AsyncDisposable {
+  /** The store that is open now; another one after `reopen`. */
+  readonly store: Store;
+  readonly dataDir: string;
+  readonly clock: VirtualClock;
+  /** Closes the store and opens it again, as a restart does. */
+  reopen(): Promise<Store>;
+}
+
+/** Writes are not flushed to the disk (`durability: "off"`) unless a test asks for it. */
+export function openTestStore(
+  options: Partial<Omit<StoreOptions, "clock">> & { readonly clock?: VirtualClock } = {},
+): TestStore {
+  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), "berth-store-"));
+  const clock = options.clock ?? new VirtualClock();
+  const open = () => openStore({ durability: "off", ...options, dataDir, clock });
+  let store = open();
+  return {
+    get store() {
+      return store;
+    },
+    dataDir,
+    clock,
+    async reopen() {
+      await store[Symbol.asyncDispose]();
+      store = open();
+      return store;
+    },
+    async [Symbol.asyncDispose]() {
+      await store[Symbol.asyncDispose]();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}

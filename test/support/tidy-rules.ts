@@ -1,0 +1,263 @@
+import { posix } from "node:path";
+
+/** The rules that keep the rooms apart, as functions of file texts, so that planted violations can test them. */
+
+export interface SourceFile {
+  /** From the project's root, with `/`: `src/api/server.ts`. */
+  readonly path: string;
+  readonly text: string;
+}
+
+export interface ImportLine {
+  readonly specifier: string;
+  readonly line: number;
+  readonly typeOnly: boolean;
+}
+
+/** Which rooms each room may import, beside itself. `main` may import everything. */
+export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  resources: ["base"],
+  client: ["resources", "base"],
+  store: ["resources", "base"],
+  controller: ["store", "resources", "base"],
+  api: ["store", "resources", "base"],
+  cli: ["client", "resources", "base"],
+  assistant: ["base"],
+};
+
+/** Edges beside the table: the API's view of the controllers, and the verbs that are the server themselves. */
+const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = [
+  { from: /^src\/api\//, to: /^src\/controller\/(.+\/)?(port|labels)\.ts$/ },
+  { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/main\.ts$/ },
+];
+
+/** What stands behind a port: imported from inside its own folder, and by main.ts, which wires it. */
+const adapters: readonly { readonly folder: string; readonly port: string }[] = [
+  { folder: "src/controller/runtime/", port: "src/controller/runtime/port.ts" },
+  { folder: "src/controller/ingress/", port: "src/controller/ingress/port.ts" },
+  { folder: "src/store/", port: "src/store/store.ts" },
+];
+
+/** Interfaces that tell one room of another. They may not know a library's types. */
+const ports: readonly RegExp[] = [/(^|\/)port\.ts$/, /^src\/store\/store\.ts$/];
+
+const LINES_MAX = 400;
+
+export function importsOf(text: string): ImportLine[] {
+  const found: ImportLine[] = [];
+  const statements =
+    /^[ \t]*(?:import|export)\b(?<clause>[^;"']*?\bfrom\s*|\s*)["'](?<specifier>[^"'\n]+)["']/gm;
+  const calls = /\bimport\s*\(\s*["'](?<specifier>[^"'\n]+)["']/g;
+  for (const pattern of [statements, calls]) {
+    for (const match of text.matchAll(pattern)) {
+      found.push({
+        specifier: match.groups?.["specifier"] ?? "",
+        line: text.slice(0, match.index).split("\n").length,
+        typeOnly: /^\s*type\b/.test(match.groups?.["clause"] ?? ""),
+      });
+    }
+  }
+  return found;
+}
+
+/** `src/api/server.ts` is in `api`; a file that stands in `src/` itself is its own room. */
+export function roomOf(path: string): string {
+  const [, second = "", third] = path.split("/");
+  return third === undefined ? second.replace(/\.ts$/, "") : second;
+}
+
+/** The file that a relative import means; undefined for a package. */
+function targetOf(from: string, specifier: string): string | undefined {
+  return specifier.startsWith(".")
+    ? posix.normalize(posix.join(posix.dirname(from), specifier))
+    : undefined;
+}
+
+export function edgeProblems(files: readonly SourceFile[]): string[] {
+  const known = new Set(files.map((file) => file.path));
+  return eachImport(files, ({ from, target, at }) => {
+    if (target === undefined) return undefined;
+    if (!known.has(target)) {
+      return `${at} imports ${target}, which is not there (relative imports end in .ts)`;
+    }
+    const [room, other] = [roomOf(from), roomOf(target)];
+    if (room === other || room === "main") return undefined;
+    if (allowedRooms[room]?.includes(other)) return undefined;
+    if (allowedEdges.some((edge) => edge.from.test(from) && edge.to.test(target))) return undefined;
+    return `${at} imports ${target}: ${room} may import ${allowedRooms[room]?.join(", ") || "nothing"}`;
+  });
+}
+
+export function adapterProblems(files: readonly SourceFile[]): string[] {
+  return eachImport(files, ({ from, target, at }) => {
+    const adapter = adapters.find(({ folder }) => target?.startsWith(folder));
+    if (!adapter || target === adapter.port) return undefined;
+    if (from === "src/main.ts" || from.startsWith(adapter.folder)) return undefined;
+    return `${at} imports the adapter ${target}: import ${adapter.port}, and let src/main.ts wire it`;
+  });
+}
+
+export function portProblems(files: readonly SourceFile[]): string[] {
+  const inPorts = files.filter((file) => ports.some((port) => port.test(file.path)));
+  return eachImport(inPorts, ({ target, specifier, at }) =>
+    target === undefined ? `${at} imports ${specifier}: a port exposes no library` : undefined,
+  );
+}
+
+/** Files that import each other in a circle, by whatever way; one entry for each circle that was met. */
+export function circleProblems(files: readonly SourceFile[]): string[] {
+  const targets = new Map(
+    files.map((file) => [
+      file.path,
+      importsOf(file.text)
+        .map((line) => targetOf(file.path, line.specifier))
+        .filter((target) => target !== undefined),
+    ]),
+  );
+  const problems: string[] = [];
+  const done = new Set<string>();
+  const visit = (path: string, trail: readonly string[]): void => {
+    const start = trail.indexOf(path);
+    if (start !== -1) {
+      problems.push(`a circle: ${[...trail.slice(start), path].join(" -> ")}`);
+      return;
+    }
+    if (done.has(path)) return;
+    for (const target of targets.get(path) ?? []) visit(target, [...trail, path]);
+    done.add(path);
+  };
+  for (const path of targets.keys()) visit(path, []);
+  return problems;
+}
+
+export function nameProblems(files: readonly SourceFile[]): string[] {
+  return files.flatMap((file) => {
+    const name = posix.basename(file.path);
+    if (/^(utils?|helpers?|misc|common|shared|index)\.ts$/.test(name)) {
+      return [`${file.path}: "${name}" says nothing about what is in it`];
+    }
+    return /^[a-z0-9]+(-[a-z0-9]+)*\.ts$/.test(name) ? [] : [`${file.path}: not in kebab-case`];
+  });
+}
+
+export function shapeProblems(files: readonly SourceFile[]): string[] {
+  return files.flatMap((file) => {
+    const problems: string[] = [];
+    const lines = file.text.replace(/\n$/, "").split("\n").length;
+    if (lines > LINES_MAX) {
+      problems.push(`${file.path} has ${lines} lines: past ${LINES_MAX}, split it`);
+    }
+    const code = codeLines(file.text).filter(({ text }) => text.trim() !== "");
+    if (code.some(({ text }) => /^\s*export\s+default\b/.test(text))) {
+      problems.push(`${file.path}: export by name, not as default`);
+    }
+    const joined = code.map(({ text }) => text).join("\n");
+    const rest = joined.replaceAll(/^\s*export\b[^;]*?\bfrom\s*["'][^"']+["'];?/gm, "");
+    if (joined !== "" && rest.trim() === "") {
+      problems.push(
+        `${file.path} only passes on the exports of others: import from where they are`,
+      );
+    }
+    return problems;
+  });
+}
+
+/** The environment is read in one place, once. */
+export function environmentProblems(files: readonly SourceFile[]): string[] {
+  return eachCodeLine(files, ({ path, text, at }) =>
+    path !== "src/base/config.ts" &&
+    /\bprocess\s*(\??\.\s*env\b|\[\s*["']env["'])|\benv\b.*from\s+["'](node:)?process["']/.test(
+      text,
+    )
+      ? `${at} reads process.env: only src/base/config.ts does`
+      : undefined,
+  );
+}
+
+export function consoleProblems(files: readonly SourceFile[]): string[] {
+  return eachCodeLine(files, ({ path, text, at }) =>
+    !path.startsWith("src/cli/") && /\bconsole\s*(\.|\[)/.test(text)
+      ? `${at} prints: only the command line does, everybody else takes a Logger`
+      : undefined,
+  );
+}
+
+/**
+ * Paths in backticks of a Markdown text that are not there. `exists` takes a path from the root. A
+ * path with a pattern in it (`src/*`, `docs/kinds/<Kind>.md`) is looked at up to the pattern.
+ */
+export function docPathProblems(doc: SourceFile, exists: (path: string) => boolean): string[] {
+  const problems: string[] = [];
+  let fenced = false;
+  for (const [index, line] of doc.text.split("\n").entries()) {
+    if (/^\s*(```|~~~)/.test(line)) fenced = !fenced;
+    if (fenced) continue;
+    for (const match of line.matchAll(
+      /`((?:src|docs|test|scripts|templates|examples|bench)\/[^`\s]*)`/g,
+    )) {
+      const path = (match[1] ?? "").replace(/:\d+$/, "").replace(/\/$/, "");
+      const plain = path.split("/").filter((_, at, parts) => {
+        const first = parts.findIndex((part) => /[*<>{}…]/.test(part));
+        return first === -1 || at < first;
+      });
+      if (!exists(plain.join("/"))) {
+        problems.push(`${doc.path}:${index + 1} names \`${match[1]}\`, which is not there`);
+      }
+    }
+  }
+  return problems;
+}
+
+/** Lines with comments blanked out; a line keeps its number. */
+function codeLines(text: string): { text: string; line: number }[] {
+  let commented = false;
+  return text.split("\n").map((raw, index) => {
+    let code = raw;
+    if (commented) {
+      const end = code.indexOf("*/");
+      if (end === -1) return { text: "", line: index + 1 };
+      code = code.slice(end + 2);
+      commented = false;
+    }
+    code = code.replaceAll(/(^|\s)\/\*.*?\*\//g, " ").replace(/(^|\s)\/\/.*$/, "");
+    const start = code.search(/(^|\s)\/\*/);
+    if (start !== -1) {
+      commented = true;
+      code = code.slice(0, start);
+    }
+    return { text: code, line: index + 1 };
+  });
+}
+
+interface Edge {
+  readonly from: string;
+  readonly specifier: string;
+  readonly target: string | undefined;
+  /** path:line, for the message. */
+  readonly at: string;
+}
+
+function eachImport(
+  files: readonly SourceFile[],
+  check: (edge: Edge) => string | undefined,
+): string[] {
+  return files.flatMap((file) =>
+    importsOf(file.text).flatMap(({ specifier, line }) => {
+      const target = targetOf(file.path, specifier);
+      const at = `${file.path}:${line}`;
+      return check({ from: file.path, specifier, target, at }) ?? [];
+    }),
+  );
+}
+
+function eachCodeLine(
+  files: readonly SourceFile[],
+  check: (line: { path: string; text: string; at: string }) => string | undefined,
+): string[] {
+  return files.flatMap((file) =>
+    codeLines(file.text).flatMap(
+      ({ text, line }) => check({ path: file.path, text, at: `${file.path}:${line}` }) ?? [],
+    ),
+  );
+}

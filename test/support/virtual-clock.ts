@@ -1,0 +1,96 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Clock } from "../../src/base/clock.ts";
+
+interface Timer {
+  readonly at: number;
+  readonly order: number;
+  readonly callback: () => void;
+}
+
+/** Time that stands still until a test moves it. Timers run in order, each in its own turn. */
+export class VirtualClock implements Clock {
+  #now: number;
+  #order = 0;
+  readonly #timers = new Set<Timer>();
+
+  constructor(startMs = Date.parse("2030-01-01T00:00:00Z")) {
+    this.#now = startMs;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  setTimer(delayMs: number, callback: () => void): () => void {
+    this.#order += 1;
+    const timer = { at: this.#now + Math.max(0, delayMs), order: this.#order, callback };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  /** Lets everything run that waits for no time at all. */
+  async settle(): Promise<void> {
+    for (let turn = 0; turn < 3; turn += 1) await nextTurn();
+  }
+
+  /** Moves on by `ms`, running each timer that comes due at its own time. */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms;
+    await this.settle();
+    for (let next = this.#next(end); next; next = this.#next(end)) {
+      this.#timers.delete(next);
+      this.#now = Math.max(this.#now, next.at);
+      next.callback();
+      await this.settle();
+    }
+    this.#now = end;
+  }
+
+  /** Moves on until `condition` holds; throws after `limitMs` of this clock's time. */
+  async until(condition: () => boolean, limitMs: number, what: string): Promise<void> {
+    const end = this.#now + limitMs;
+    await this.settle();
+    while (!condition()) {
+      const next = this.#next(end);
+      if (!next) throw new Error(`not within ${limitMs} ms: ${what}`);
+      this.#timers.delete(next);
+      this.#now = Math.max(this.#now, next.at);
+      next.callback();
+      await this.settle();
+    }
+  }
+
+  #next(end: number): Timer | undefined {
+    let best: Timer | undefined;
+    for (const timer of this.#timers) {
+      if (timer.at > end) continue;
+      if (!best || timer.at < best.at || (timer.at === best.at && timer.order < best.order))
+        best = timer;
+    }
+    return best;
+  }
+}
+
+/** The same time for one process that may be killed: after `kill`, none of its timers fire any more. */
+export class ProcessClock implements Clock {
+  readonly #clock: Clock;
+  #alive = true;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  now(): number {
+    return this.#clock.now();
+  }
+
+  setTimer(delayMs: number, callback: () => void): () => void {
+    return this.#clock.setTimer(delayMs, () => {
+      if (this.#alive) callback();
+    });
+  }
+
+  kill(): void {
+    this.#alive = false;
+  }
+}

@@ -1,0 +1,154 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Registry } from "prom-client";
+import { type Logger, silentLogger } from "../../src/base/logger.ts";
+import { Controllers } from "../../src/controller/control-plane.ts";
+import { noArchive } from "../../src/controller/logs/archive.ts";
+import { Manager } from "../../src/controller/manager.ts";
+import { controllerMetrics } from "../../src/controller/metrics.ts";
+import type { AppSpec } from "../../src/resources/app.ts";
+import { RETRIED_AT } from "../../src/resources/resource.ts";
+import { type ConditionType, findCondition } from "../../src/resources/status.ts";
+import { openStore } from "../../src/store/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { FakeEngine, type FakeImage } from "./fake-engine.ts";
+import { type FakeFaults, FakeRuntime } from "./fake-runtime.ts";
+import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
+
+/**
+ * The control plane without its edges: real store, real reconcilers, an engine in memory and time
+ * that the test moves. `kill` ends Berth as SIGKILL does; engine and store file live on.
+ */
+export class World implements AsyncDisposable {
+  readonly clock = new VirtualClock();
+  readonly engine: FakeEngine;
+  readonly dataDir = mkdtempSync(join(tmpdir(), "berth-world-"));
+  readonly #logger: Logger;
+  readonly #random: () => number;
+  store!: Store;
+  runtime!: FakeRuntime;
+  manager!: Manager;
+  controllers!: Controllers;
+  #process!: ProcessClock;
+
+  constructor(
+    options: {
+      images?: Readonly<Record<string, FakeImage>>;
+      random?: () => number;
+      logger?: Logger;
+    } = {},
+  ) {
+    this.engine = new FakeEngine(this.clock, options.images ?? { "web:1": {}, "web:2": {} });
+    this.#random = options.random ?? (() => 0.5);
+    this.#logger = options.logger ?? silentLogger;
+  }
+
+  /** Starts Berth on what is there. */
+  boot(faults: FakeFaults = {}): this {
+    this.#process = new ProcessClock(this.clock);
+    const clock = this.#process;
+    this.store = openStore({
+      dataDir: this.dataDir,
+      clock,
+      durability: "off",
+      instanceId: "0123abcd",
+    });
+    this.runtime = new FakeRuntime({ clock, engine: this.engine, faults });
+    this.manager = new Manager({
+      store: this.store,
+      runtime: this.runtime,
+      clock,
+      logger: this.#logger,
+      archive: noArchive,
+      metrics: controllerMetrics(new Registry()),
+      random: this.#random,
+    });
+    this.controllers = new Controllers({
+      store: this.store,
+      runtime: this.runtime,
+      archive: noArchive,
+      manager: this.manager,
+      specs: {
+        report: () => ({ folder: "", state: "off", message: null, files: [], pendingPrune: [] }),
+        confirmPrune: () => [],
+      },
+      now: () => clock.now(),
+    });
+    this.manager.start();
+    return this;
+  }
+
+  /** SIGKILL: nothing that Berth had under way goes on; what it had written stays. */
+  async kill(): Promise<void> {
+    this.runtime.die();
+    this.#process.kill();
+    await this.store[Symbol.asyncDispose]();
+  }
+
+  apply(name: string, spec: AppSpec, manager = "api"): void {
+    this.store.apply({
+      kind: "App",
+      name,
+      manager,
+      actor: { name: "test" },
+      mode: "replace",
+      spec,
+    });
+  }
+
+  retry(name: string): void {
+    const value = new Date(this.clock.now()).toISOString();
+    this.store.apply({
+      kind: "App",
+      name,
+      manager: "api",
+      actor: { name: "test" },
+      mode: "merge",
+      spec: {},
+      annotations: { [RETRIED_AT]: value },
+    });
+  }
+
+  app(name: string) {
+    return this.store.get("App", name);
+  }
+
+  condition(name: string, type: ConditionType) {
+    return findCondition(this.app(name)?.status?.conditions ?? [], type);
+  }
+
+  isReady(name: string): boolean {
+    const app = this.app(name);
+    const ready = this.condition(name, "Ready");
+    return ready?.status === "True" && ready.observedGeneration === app?.metadata.generation;
+  }
+
+  async ready(name: string, limitMs = 120_000): Promise<void> {
+    await this.clock.until(
+      () => this.isReady(name),
+      limitMs,
+      `${name} is Ready (now: ${JSON.stringify(this.condition(name, "Ready"))})`,
+    );
+  }
+
+  async phase(name: string, phase: string, limitMs = 300_000): Promise<void> {
+    await this.clock.until(
+      () => this.app(name)?.status?.phase === phase,
+      limitMs,
+      `${name} is ${phase}`,
+    );
+  }
+
+  /** Containers of one App on the engine. */
+  containersOf(app: string) {
+    return this.engine
+      .containers()
+      .filter((container) => container.labels["dev.berth.app"] === app);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+    rmSync(this.dataDir, { recursive: true, force: true });
+  }
+}

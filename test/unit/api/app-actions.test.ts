@@ -1,0 +1,212 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { RESTARTED_AT, RETRIED_AT } from "../../../src/resources/resource.ts";
+import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+
+let api: TestApi;
+beforeEach(async () => {
+  api = await openTestApi();
+});
+afterEach(() => api[Symbol.asyncDispose]());
+
+const post = (path: string, payload?: object) =>
+  api.request({ method: "POST", url: `/api/apps/${path}`, ...(payload ? { payload } : {}) });
+
+const revision = (generation: number, image: string, state: "stable" | "quarantined") => {
+  const { number } = api.store.revisions.ensure({
+    app: "web",
+    generation,
+    specHash: image,
+    spec: { image, port: 80 },
+    image,
+    imageId: null,
+  });
+  api.store.revisions.mark("web", number, state, null);
+  return number;
+};
+
+describe("start and stop", () => {
+  it("set running, and are 200 and change nothing where it is so already", async () => {
+    putApp(api.store, "web");
+    const running = await post("web/start");
+    expect(running.statusCode).toBe(200);
+    expect(running.headers["x-berth-changed"]).toBe("false");
+    expect(api.store.get("App", "web")?.metadata.generation).toBe(1);
+
+    expect((await post("web/stop")).statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec.running).toBe(false);
+    expect(api.control.woken).toEqual(["App/web"]);
+    expect((await post("web/stop")).statusCode).toBe(200);
+    expect(api.store.get("App", "web")?.metadata.generation).toBe(2);
+
+    expect((await post("web/start", {})).statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec.running).toBe(true);
+  });
+
+  it("work on an app of a file that leaves running open, and not where the file says it", async () => {
+    putApp(api.store, "open", { image: "bb:1" }, "file:open.yaml");
+    expect((await post("open/stop")).statusCode).toBe(202);
+    putApp(api.store, "held", { image: "bb:1", running: true }, "file:held.yaml");
+    const refused = await post("held/stop");
+    expect(refused.statusCode).toBe(409);
+    expect(errorOf(refused)).toContain("held.yaml");
+    expect((await post("held/stop?force=true")).statusCode).toBe(202);
+  });
+
+  it("take no fields in their body", async () => {
+    putApp(api.store, "web");
+    const response = await post("web/stop", { now: true });
+    expect(response.statusCode).toBe(400);
+    expect(errorOf(response)).toContain('"now"');
+    expect(api.store.get("App", "web")?.spec.running).toBeUndefined();
+  });
+});
+
+describe("restart and retry", () => {
+  it("write the time into an annotation, which is a new generation, and wake the reconciler", async () => {
+    putApp(api.store, "web");
+    expect((await post("web/restart")).statusCode).toBe(202);
+    await api.clock.advance(1000);
+    expect((await post("web/retry")).statusCode).toBe(202);
+    const { metadata } = api.store.get("App", "web") ?? {};
+    expect(metadata?.annotations).toEqual({
+      [RESTARTED_AT]: "2030-01-01T00:00:00.000Z",
+      [RETRIED_AT]: "2030-01-01T00:00:01.000Z",
+    });
+    expect(metadata?.generation).toBe(3);
+    expect(api.control.woken).toEqual(["App/web", "App/web"]);
+  });
+
+  it("refuse to restart what is stopped or suspended", async () => {
+    putApp(api.store, "stopped", { image: "bb:1", running: false });
+    const stopped = await post("stopped/restart");
+    expect(stopped.statusCode).toBe(409);
+    expect(errorOf(stopped)).toContain("/start");
+    putApp(api.store, "suspended", { image: "bb:1", suspend: true });
+    expect((await post("suspended/restart")).statusCode).toBe(409);
+  });
+});
+
+describe("deploy", () => {
+  it("sets the image, in place of a source where there was one", async () => {
+    putApp(api.store, "web", { source: { git: { url: "https://example.org/x.git" } } });
+    const response = await post("web/deploy", { image: "bb:2" });
+    expect(response.statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:2" });
+  });
+
+  it("wants one of image and git, and checks git before it says that it is not there yet", async () => {
+    putApp(api.store, "web");
+    expect((await post("web/deploy", {})).statusCode).toBe(400);
+    const git = { url: "https://example.org/x.git" };
+    expect((await post("web/deploy", { image: "bb:2", git })).statusCode).toBe(400);
+    const misspelt = await post("web/deploy", { git: { ur: "x" } });
+    expect(misspelt.statusCode).toBe(400);
+    expect(errorOf(misspelt)).toContain('did you mean "url"?');
+    const valid = await post("web/deploy", { git });
+    expect(valid.statusCode).toBe(501);
+    expect(errorOf(valid)).toContain("git");
+    expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
+  });
+
+  it("refuses an image that a file owns", async () => {
+    putApp(api.store, "web", { image: "bb:1" }, "file:web.yaml");
+    const response = await post("web/deploy", { image: "bb:2" });
+    expect(response.statusCode).toBe(409);
+    expect(errorOf(response)).toContain("web.yaml");
+  });
+
+  it("refuses an image that is none", async () => {
+    putApp(api.store, "web");
+    for (const image of ["", "a b", "x".repeat(600), 7, null, ["x"]]) {
+      const response = await post("web/deploy", { image });
+      expect([image, response.statusCode]).toEqual([image, 400]);
+      expect(errorOf(response)).toMatch(/^(App "web" is not valid: )?image|give one/);
+    }
+  });
+});
+
+describe("rollback", () => {
+  it("goes back to the last stable revision that is another one, and keeps running and replicas", async () => {
+    putApp(api.store, "web", { image: "bb:3", port: 80, replicas: 3, running: false });
+    revision(1, "bb:1", "stable");
+    revision(2, "bb:2", "quarantined");
+    revision(3, "bb:3", "stable");
+    const response = await post("web/rollback");
+    expect(response.statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec).toEqual({
+      image: "bb:1",
+      port: 80,
+      replicas: 3,
+      running: false,
+    });
+  });
+
+  it("goes to the revision that is named; a quarantined one is tried again", async () => {
+    putApp(api.store, "web", { image: "bb:3", port: 80, env: { A: "1" } });
+    revision(1, "bb:1", "stable");
+    const bad = revision(2, "bb:2", "quarantined");
+    const response = await post("web/rollback", { revision: bad });
+    expect(response.statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:2", port: 80 });
+    expect(api.store.get("App", "web")?.metadata.annotations).toHaveProperty([RETRIED_AT]);
+  });
+
+  it("is 404 for a revision that is not kept and 409 where there is nothing to go back to", async () => {
+    putApp(api.store, "web", { image: "bb:1", port: 80 });
+    revision(1, "bb:1", "stable");
+    const unknown = await post("web/rollback", { revision: 9 });
+    expect(unknown.statusCode).toBe(404);
+    expect(errorOf(unknown)).toContain("Kept are 1");
+    expect((await post("web/rollback", {})).statusCode).toBe(409);
+    expect((await post("web/rollback", { revision: 0 })).statusCode).toBe(400);
+    expect((await post("web/rollback", { revision: "1" })).statusCode).toBe(400);
+  });
+
+  it("is refused where a file owns what would change, unless forced", async () => {
+    putApp(api.store, "web", { image: "bb:2", port: 80 }, "file:web.yaml");
+    revision(1, "bb:1", "stable");
+    const refused = await post("web/rollback", { revision: 1 });
+    expect(refused.statusCode).toBe(409);
+    expect(errorOf(refused)).toContain("image is set by the file web.yaml");
+    expect((await post("web/rollback?force=true", { revision: 1 })).statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
+  });
+
+  it("lists revisions, newest first, and marks the one that was last tried", async () => {
+    const { uid } = putApp(api.store, "web");
+    revision(1, "bb:1", "stable");
+    revision(2, "bb:2", "stable");
+    api.store.setStatus(
+      "App",
+      "web",
+      uid,
+      appStatus(1, { revisions: { attempted: 2, applied: 2, stable: 1 } }),
+    );
+    const { revisions, total } = (await api.request({ url: "/api/apps/web/revisions" })).json();
+    expect(total).toBe(2);
+    expect(revisions).toMatchObject([
+      { number: 2, current: true, image: "bb:2", spec: { image: "bb:2" } },
+      { number: 1, current: false },
+    ]);
+  });
+});
+
+describe("dry runs", () => {
+  it("of every action answer a plan and change nothing", async () => {
+    putApp(api.store, "web");
+    const before = api.store.lastSequence;
+    for (const [path, payload] of [
+      ["web/start", undefined],
+      ["web/stop", undefined],
+      ["web/restart", undefined],
+      ["web/retry", undefined],
+      ["web/deploy", { image: "bb:2" }],
+    ] as const) {
+      const response = await post(`${path}?dry_run=true`, payload);
+      expect([path, response.statusCode]).toEqual([path, 200]);
+      expect(response.json()).toMatchObject({ dry_run: true, kind: "App", plan: { app: "web" } });
+    }
+    expect(api.store.lastSequence).toBe(before);
+    expect(api.control.woken).toEqual([]);
+  });
+});

@@ -1,0 +1,368 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  appStatus,
+  condition,
+  errorOf,
+  openTestApi,
+  putApp,
+  type TestApi,
+} from "../../support/api.ts";
+
+let api: TestApi;
+beforeEach(async () => {
+  api = await openTestApi();
+});
+afterEach(() => api[Symbol.asyncDispose]());
+
+describe("listing apps", () => {
+  it("answers the contract's six fields and the rest, and the total", async () => {
+    const { uid } = putApp(api.store, "hello");
+    api.store.setStatus("App", "hello", uid, appStatus(1));
+    const response = await api.request({ url: "/api/apps" });
+    expect(response.statusCode).toBe(200);
+    expect(response.headers["content-type"]).toBe("application/json; charset=utf-8");
+    expect(response.json()).toEqual({
+      apps: [
+        {
+          id: uid,
+          name: "hello",
+          status: "running",
+          domain: "hello.example.test",
+          image: "bb:1",
+          created_at: "2030-01-01T00:00:00.000Z",
+          port: 80,
+          url: "http://127.0.0.1:20000",
+          ready: true,
+          generation: 1,
+          observed_generation: 1,
+          message: "running and healthy",
+          managed_by: "api",
+        },
+      ],
+      total: 1,
+    });
+  });
+
+  it("pages and filters, and total counts all that match", async () => {
+    for (const name of ["a", "b", "c", "d"]) putApp(api.store, name);
+    const { uid } = putApp(api.store, "e", { image: "bb:1", running: false });
+    api.store.setStatus("App", "e", uid, appStatus(1, { phase: "stopped", conditions: [] }));
+    const page = await api.request({ url: "/api/apps?limit=2&offset=1" });
+    expect(page.json().apps.map((app: { name: string }) => app.name)).toEqual(["b", "c"]);
+    expect(page.json().total).toBe(5);
+    const stopped = await api.request({ url: "/api/apps?status=stopped" });
+    expect(stopped.json()).toMatchObject({ apps: [{ name: "e" }], total: 1 });
+    const beyond = await api.request({ url: "/api/apps?offset=100" });
+    expect(beyond.json()).toEqual({ apps: [], total: 5 });
+  });
+
+  it("shows every write at once, for all that it keeps its answers", async () => {
+    const names = async () =>
+      (await api.request({ url: "/api/apps" }))
+        .json()
+        .apps.map((app: { name: string }) => app.name);
+    putApp(api.store, "one");
+    expect(await names()).toEqual(["one"]);
+    expect(await names()).toEqual(["one"]);
+    putApp(api.store, "two");
+    expect(await names()).toEqual(["one", "two"]);
+  });
+
+  it("never says Ready of a generation that nobody has looked at", async () => {
+    const { uid } = putApp(api.store, "web");
+    api.store.setStatus("App", "web", uid, appStatus(1));
+    putApp(api.store, "web", { image: "bb:2", port: 80 });
+    const { apps } = (await api.request({ url: "/api/apps" })).json();
+    expect(apps[0]).toMatchObject({
+      ready: false,
+      status: "deploying",
+      generation: 2,
+      observed_generation: 1,
+    });
+    expect(apps[0].message).toContain("generation 2");
+  });
+
+  it("names the file that declares an app", async () => {
+    putApp(api.store, "web", { image: "bb:1" }, "file:web.yaml");
+    const { apps } = (await api.request({ url: "/api/apps" })).json();
+    expect(apps[0].managed_by).toBe("file:web.yaml");
+  });
+});
+
+describe("creating an app", () => {
+  it("answers 201 with the details, and records who did it", async () => {
+    const response = await api.request({
+      method: "POST",
+      url: "/api/apps",
+      headers: { "x-request-id": "req-1" },
+      payload: {
+        name: "web",
+        image: "bb:1",
+        port: 80,
+        domain: "web.example.org",
+        env: { A: "b", TOKEN: { secret: "web-token" } },
+        replicas: 2,
+        labels: { team: "x" },
+      },
+    });
+    expect(response.statusCode).toBe(201);
+    expect(response.json()).toMatchObject({
+      name: "web",
+      domain: "web.example.org",
+      status: "pending",
+      labels: { team: "x" },
+      env: { A: "b", TOKEN: { secret: "web-token" } },
+      spec: { image: "bb:1", replicas: 2 },
+      conditions: [],
+      events: [],
+    });
+    expect(api.store.get("App", "web")?.spec.port).toBe(80);
+    expect(api.store.audit.list({ limit: 1 })[0]).toMatchObject({
+      actor: "token:test-admin",
+      action: "create",
+      kind: "App",
+      name: "web",
+      requestId: "req-1",
+    });
+  });
+
+  it("refuses a name that is taken and changes nothing", async () => {
+    putApp(api.store, "web");
+    const response = await api.request({
+      method: "POST",
+      url: "/api/apps",
+      payload: { name: "web", image: "bb:9" },
+    });
+    expect(response.statusCode).toBe(409);
+    expect(errorOf(response)).toContain("web");
+    expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
+  });
+
+  it("names each thing wrong, with the nearest known field, without a spec around it", async () => {
+    const wrong = await api.request({
+      method: "POST",
+      url: "/api/apps",
+      payload: { name: "web", imag: "x", port: "80" },
+    });
+    expect(wrong.statusCode).toBe(400);
+    expect(errorOf(wrong)).toContain('unknown key "imag"; did you mean "image"?');
+    expect(errorOf(wrong)).toContain("port: expected a whole number");
+    const empty = await api.request({ method: "POST", url: "/api/apps", payload: { name: "web" } });
+    expect(empty.statusCode).toBe(400);
+    expect(errorOf(empty)).not.toContain("spec");
+    expect(api.store.list("App")).toEqual([]);
+  });
+
+  it("with dry_run answers the plan and writes nothing", async () => {
+    const response = await api.request({
+      method: "POST",
+      url: "/api/apps?dry_run=true",
+      payload: { name: "web", image: "bb:1" },
+    });
+    expect(response.statusCode).toBe(200);
+    expect(response.json()).toMatchObject({
+      dry_run: true,
+      name: "web",
+      changes: [{ path: "/spec/image", after: "bb:1" }],
+      plan: { app: "web", operations: [{ operation: "create", target: "web-1" }] },
+    });
+    expect(api.store.list("App")).toEqual([]);
+    expect(api.control.planned).toEqual([{ name: "web", spec: { image: "bb:1" } }]);
+  });
+});
+
+describe("one app", () => {
+  it("shows details: conditions, containers, revisions, owners and the last events", async () => {
+    const { uid } = putApp(api.store, "web");
+    api.store.setStatus(
+      "App",
+      "web",
+      uid,
+      appStatus(1, {
+        conditions: [condition("Ready", "False", 1, { reason: "Waiting", message: "not yet" })],
+        containers: [
+          {
+            id: "c1",
+            name: "web-1",
+            replica: 1,
+            generation: 1,
+            role: "active",
+            state: "exited",
+            healthy: null,
+            exitCode: 3,
+            startedAt: null,
+            image: "bb:1",
+            address: null,
+          },
+        ],
+        restarts: 2,
+      }),
+    );
+    for (let count = 0; count < 25; count += 1) {
+      const message = `event ${count}`;
+      api.store.events.record({
+        kind: "App",
+        name: "web",
+        type: "Normal",
+        reason: "Test",
+        message,
+      });
+    }
+    const response = await api.request({ url: "/api/apps/web" });
+    const body = response.json();
+    expect(response.statusCode).toBe(200);
+    expect(body.conditions).toEqual([
+      {
+        type: "Ready",
+        status: "False",
+        reason: "Waiting",
+        message: "not yet",
+        last_transition_time: "2030-01-01T00:00:00.000Z",
+        observed_generation: 1,
+      },
+    ]);
+    expect(body.containers[0]).toMatchObject({ id: "c1", exit_code: 3, healthy: null });
+    expect(body).toMatchObject({ restarts: 2, revisions: { stable: 1 }, message: "not yet" });
+    expect(body.owners["/spec/image"]).toBe("api");
+    expect(body.events).toHaveLength(20);
+    expect(body.events[0].message).toBe("event 24");
+    expect(body).not.toHaveProperty("memory");
+  });
+
+  it("is 404 where there is none, for every route of it", async () => {
+    for (const [method, url, payload] of [
+      ["GET", "/api/apps/nope", undefined],
+      ["GET", "/api/apps/nope/logs", undefined],
+      ["GET", "/api/apps/nope/plan", undefined],
+      ["GET", "/api/apps/nope/revisions", undefined],
+      ["GET", "/api/apps/nope/builds", undefined],
+      ["PATCH", "/api/apps/nope", { port: 1 }],
+      ["DELETE", "/api/apps/nope", undefined],
+      ["POST", "/api/apps/nope/deploy", { image: "x" }],
+      ["POST", "/api/apps/nope/start", undefined],
+      ["POST", "/api/apps/nope/stop", undefined],
+      ["POST", "/api/apps/nope/restart", undefined],
+      ["POST", "/api/apps/nope/retry", undefined],
+      ["POST", "/api/apps/nope/rollback", undefined],
+    ] as const) {
+      const response = await api.request({ method, url, ...(payload ? { payload } : {}) });
+      expect([url, response.statusCode]).toEqual([url, 404]);
+      expect(errorOf(response)).toBe('there is no app "nope"');
+    }
+  });
+});
+
+describe("changing an app", () => {
+  it("merges: sets what is given, takes away what is null, leaves the rest", async () => {
+    putApp(api.store, "web", { image: "bb:1", port: 80, env: { A: "1", B: "2" } });
+    const response = await api.request({
+      method: "PATCH",
+      url: "/api/apps/web",
+      payload: { port: null, env: { B: null, C: "3" }, labels: { team: "x" } },
+    });
+    expect(response.statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:1", env: { A: "1", C: "3" } });
+    expect(api.store.get("App", "web")?.metadata.labels).toEqual({ team: "x" });
+  });
+
+  it("takes a merge patch under its own content type too", async () => {
+    putApp(api.store, "web");
+    const response = await api.request({
+      method: "PATCH",
+      url: "/api/apps/web",
+      headers: { "content-type": "application/merge-patch+json" },
+      payload: JSON.stringify({ replicas: 3 }),
+    });
+    expect(response.statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec.replicas).toBe(3);
+  });
+
+  it("refuses a field that a file owns, naming file and field, unless forced", async () => {
+    putApp(api.store, "web", { image: "bb:1", port: 80 }, "file:web.yaml");
+    const request = { method: "PATCH", payload: { image: "bb:2" } } as const;
+    const refused = await api.request({ ...request, url: "/api/apps/web" });
+    expect(refused.statusCode).toBe(409);
+    expect(errorOf(refused)).toContain("web.yaml");
+    expect(errorOf(refused)).toContain("image");
+    const other = await api.request({
+      method: "PATCH",
+      url: "/api/apps/web",
+      payload: { running: false },
+    });
+    expect(other.statusCode).toBe(202);
+    const forced = await api.request({ ...request, url: "/api/apps/web?force=true" });
+    expect(forced.statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec.image).toBe("bb:2");
+  });
+
+  it("refuses what would make the app invalid", async () => {
+    putApp(api.store, "web");
+    const response = await api.request({
+      method: "PATCH",
+      url: "/api/apps/web",
+      payload: { image: null },
+    });
+    expect(response.statusCode).toBe(400);
+    expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
+  });
+
+  it("says in a header when a write changed nothing", async () => {
+    putApp(api.store, "web", { image: "bb:1" });
+    const payload = { image: "bb:1" };
+    const response = await api.request({ method: "PATCH", url: "/api/apps/web", payload });
+    expect(response.statusCode).toBe(202);
+    expect(response.headers["x-berth-changed"]).toBe("false");
+    expect(api.store.get("App", "web")?.metadata.generation).toBe(1);
+  });
+});
+
+describe("deleting an app", () => {
+  it("marks it and wakes its reconciler; volumes go only when asked", async () => {
+    putApp(api.store, "web");
+    const response = await api.request({ method: "DELETE", url: "/api/apps/web" });
+    expect(response.statusCode).toBe(202);
+    expect(response.json()).toMatchObject({ name: "web", status: "deleting", ready: false });
+    const app = api.store.get("App", "web");
+    expect(app?.metadata.deletionTimestamp).not.toBeNull();
+    expect(app?.metadata.annotations).toEqual({});
+    expect(api.control.woken).toContain("App/web");
+    await api.request({ method: "DELETE", url: "/api/apps/web?delete_volumes=true" });
+    expect(api.store.get("App", "web")?.metadata.annotations).toEqual({
+      "berth.dev/volume-policy": "delete",
+    });
+  });
+
+  it("is refused for an app of a file, unless forced", async () => {
+    putApp(api.store, "web", { image: "bb:1" }, "file:web.yaml");
+    const refused = await api.request({ method: "DELETE", url: "/api/apps/web" });
+    expect(refused.statusCode).toBe(409);
+    expect(errorOf(refused)).toContain("web.yaml");
+    const dry = await api.request({ method: "DELETE", url: "/api/apps/web?dry_run=true" });
+    expect(dry.statusCode).toBe(409);
+    const forced = await api.request({ method: "DELETE", url: "/api/apps/web?force=true" });
+    expect(forced.statusCode).toBe(202);
+  });
+
+  it("with dry_run says what would go, and leaves it", async () => {
+    putApp(api.store, "web", { image: "bb:1", volumes: [{ name: "data", path: "/data" }] });
+    const keep = await api.request({ method: "DELETE", url: "/api/apps/web?dry_run=true" });
+    expect(keep.json().message).toContain("keep its 1 named volume");
+    const url = "/api/apps/web?dry_run=true&delete_volumes=true";
+    const wipe = await api.request({ method: "DELETE", url });
+    expect(wipe.json().message).toContain("delete its 1 named volume");
+    expect(api.store.get("App", "web")?.metadata.deletionTimestamp).toBeNull();
+  });
+
+  it("leaves nothing that an app being deleted could be brought back with", async () => {
+    putApp(api.store, "web");
+    await api.request({ method: "DELETE", url: "/api/apps/web" });
+    for (const verb of ["start", "stop", "restart", "retry"]) {
+      const response = await api.request({ method: "POST", url: `/api/apps/web/${verb}` });
+      expect([verb, response.statusCode]).toEqual([verb, 409]);
+    }
+    const payload = { name: "web", image: "bb:1" };
+    const again = await api.request({ method: "POST", url: "/api/apps", payload });
+    expect(again.statusCode).toBe(409);
+    expect(errorOf(again)).toContain("being deleted");
+  });
+});

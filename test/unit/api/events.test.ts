@@ -1,0 +1,210 @@
+import { connect, type Socket } from "node:net";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createClient } from "../../../src/client/client.ts";
+import type { WatchItem } from "../../../src/client/event-calls.ts";
+import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+
+let api: TestApi;
+let base: string;
+beforeEach(async () => {
+  api = await openTestApi();
+  base = await api.listen();
+});
+afterEach(() => api[Symbol.asyncDispose]());
+
+const record = (name: string, message: string) =>
+  api.store.events.record({ kind: "App", name, type: "Warning", reason: "Test", message });
+
+/** A reader of the stream that keeps what it got. */
+function watch(options: { kind?: "App" | "Secret"; name?: string; lastEventId?: number } = {}) {
+  const client = createClient({ baseUrl: base, token: api.token("read") });
+  const stop = new AbortController();
+  const items: WatchItem[] = [];
+  const ended = (async () => {
+    try {
+      for await (const item of client.events.watch({ ...options, signal: stop.signal })) {
+        items.push(item);
+      }
+    } catch (error) {
+      if (!stop.signal.aborted) throw error;
+    }
+  })();
+  return { items, ended, stop: () => stop.abort() };
+}
+
+const openStreams = async () =>
+  Number(/^berth_http_streams_open (\d+)$/m.exec(await api.metrics.metrics())?.[1]);
+
+describe("the stream of changes", () => {
+  it("tells each change and event in order, with its sequence as id", async () => {
+    const reader = watch();
+    await expect.poll(openStreams).toBe(1);
+    const { uid } = putApp(api.store, "web");
+    api.store.setStatus("App", "web", uid, appStatus(1));
+    record("web", "hello");
+    await expect.poll(() => reader.items.length).toBe(3);
+    expect(reader.items).toMatchObject([
+      { sequence: 1, type: "added", kind: "App", name: "web", generation: 1 },
+      { sequence: 2, type: "status", name: "web" },
+      { sequence: 3, type: "event", event: { reason: "Test", message: "hello", count: 1 } },
+    ]);
+    reader.stop();
+    await reader.ended;
+    await expect.poll(openStreams).toBe(0);
+  });
+
+  it("filters by kind and by name", async () => {
+    const byName = watch({ kind: "App", name: "b" });
+    const byKind = watch({ kind: "Secret" });
+    await expect.poll(openStreams).toBe(2);
+    putApp(api.store, "a");
+    putApp(api.store, "b");
+    api.store.apply({
+      kind: "Secret",
+      name: "b",
+      manager: "api",
+      actor: { name: "user:admin" },
+      mode: "replace",
+      spec: { data: { key: "hush" } },
+    });
+    await expect.poll(() => byKind.items.length).toBe(1);
+    await expect.poll(() => byName.items.length).toBe(1);
+    expect(byName.items).toMatchObject([{ kind: "App", name: "b" }]);
+    expect(JSON.stringify(byKind.items)).not.toContain("hush");
+    byName.stop();
+    byKind.stop();
+    await Promise.all([byName.ended, byKind.ended]);
+  });
+
+  it("goes on after Last-Event-ID without a gap or a repetition", async () => {
+    for (let count = 1; count <= 1_200; count += 1) record("web", `event ${count}`);
+    const reader = watch({ lastEventId: 150 });
+    await expect.poll(() => reader.items.length, { timeout: 10_000 }).toBe(1_050);
+    record("web", "and one more");
+    await expect.poll(() => reader.items.length).toBe(1_051);
+    const sequences = reader.items.map((item) => item.sequence);
+    expect(sequences).toEqual(Array.from({ length: 1_051 }, (_, index) => 151 + index));
+    reader.stop();
+    await reader.ended;
+  });
+
+  it("says reset to a reader that was away for too long, or comes from another store", async () => {
+    for (let count = 1; count <= 5_100; count += 1) record("web", `event ${count}`);
+    const far = watch({ lastEventId: 1 });
+    const foreign = watch({ lastEventId: 999_999 });
+    await expect.poll(() => far.items.length).toBe(1);
+    await expect.poll(() => foreign.items.length).toBe(1);
+    expect(far.items).toEqual([{ reset: true, sequence: 5_100 }]);
+    expect(foreign.items).toEqual([{ reset: true, sequence: 5_100 }]);
+    record("web", "after");
+    await expect.poll(() => far.items.length).toBe(2);
+    far.stop();
+    foreign.stop();
+    await Promise.all([far.ended, foreign.ended]);
+  });
+
+  it("sends a heartbeat every 15 seconds", async () => {
+    const socket = await open("/api/events");
+    await expect.poll(() => socket.text()).toContain("retry: 2000");
+    expect(socket.text()).not.toContain("\n:\n");
+    await api.clock.advance(15_000);
+    await expect.poll(() => socket.text()).toContain("\n:\n\n");
+    socket.destroy();
+  });
+
+  it("drops a reader that does not read, and goes on for those that do", async () => {
+    const slow = await open("/api/events");
+    await expect.poll(() => slow.text()).toContain("retry: 2000");
+    slow.pause();
+    const reader = watch();
+    await expect.poll(openStreams).toBe(2);
+    const filler = "x".repeat(60_000);
+    let written = 0;
+    const deadline = Date.now() + 15_000;
+    while ((await openStreams()) > 1) {
+      if (Date.now() > deadline) throw new Error(`still open after ${written} events`);
+      record("web", `${written} ${filler}`);
+      written += 1;
+      await expect.poll(() => reader.items.length, { interval: 1 }).toBe(written);
+    }
+    // Kernel buffers hold some megabytes; what Berth holds beyond them is bounded.
+    expect(JSON.stringify(reader.items).length).toBeLessThan(24 * 1024 * 1024);
+    record("web", "still here");
+    await expect.poll(() => reader.items.length).toBe(written + 1);
+    slow.destroy();
+    reader.stop();
+    await reader.ended;
+  });
+
+  it("ends when the server does, at once", async () => {
+    const reader = watch();
+    await expect.poll(openStreams).toBe(1);
+    const before = Date.now();
+    await api.server.close();
+    await reader.ended;
+    expect(Date.now() - before).toBeLessThan(4_000);
+  });
+
+  it("refuses an id that is none", async () => {
+    const headers = { "last-event-id": "yesterday" };
+    const response = await api.request({ url: "/api/events", headers });
+    expect(response.statusCode).toBe(400);
+    expect(errorOf(response)).toContain("Last-Event-ID");
+    expect(await openStreams()).toBe(0);
+  });
+});
+
+describe("the list of events", () => {
+  it("is given with format=list, or to who asks for JSON, newest first", async () => {
+    record("a", "one");
+    record("b", "two");
+    const all = await api.request({ url: "/api/events", headers: { accept: "application/json" } });
+    expect(all.json()).toMatchObject({
+      events: [{ message: "two" }, { message: "one" }],
+      total: 2,
+    });
+    const one = await api.request({ url: "/api/events?format=list&kind=App&name=a&limit=5" });
+    expect(one.json()).toMatchObject({ events: [{ name: "a", first_time: expect.any(String) }] });
+  });
+});
+
+describe("the audit list", () => {
+  it("pages backwards, and shows before and after by field", async () => {
+    for (let count = 0; count < 5; count += 1) putApp(api.store, `app-${count}`);
+    const first = (await api.request({ url: "/api/audit?limit=3" })).json();
+    expect(first.entries.map((entry: { name: string }) => entry.name)).toEqual([
+      "app-4",
+      "app-3",
+      "app-2",
+    ]);
+    expect(first.entries[0].changes).toContainEqual({ path: "/spec/image", after: "bb:1" });
+    const url = `/api/audit?limit=3&before=${first.next_before}`;
+    const second = (await api.request({ url })).json();
+    expect(second.entries).toHaveLength(2);
+    expect(second.next_before).toBeNull();
+  });
+});
+
+/** A connection that reads only while it is not paused. */
+async function open(path: string): Promise<{
+  text(): string;
+  pause(): void;
+  destroy(): void;
+}> {
+  const { port, hostname } = new URL(base);
+  const socket: Socket = connect(Number(port), hostname);
+  await new Promise((resolve) => socket.once("connect", resolve));
+  let text = "";
+  socket.on("data", (chunk) => {
+    // Chunked encoding puts the length of each chunk on a line of its own.
+    text += chunk.toString().replaceAll(/\r\n[0-9a-f]*(\r\n)?/g, "\n");
+  });
+  socket.on("error", () => {});
+  const authorization = `Bearer ${api.token("read")}`;
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`);
+  return {
+    text: () => text,
+    pause: () => socket.pause(),
+    destroy: () => socket.destroy(),
+  };
+}

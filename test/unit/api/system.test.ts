@@ -1,0 +1,352 @@
+import { readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { API_VERSION } from "../../../src/resources/kinds.ts";
+import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+
+let api: TestApi;
+beforeEach(async () => {
+  api = await openTestApi({ uploadBytesMax: 200_000 });
+});
+afterEach(() => api[Symbol.asyncDispose]());
+
+const send = (parts: [name: string, content: string, file?: string][], query = "") => {
+  const boundary = "----berth";
+  const body = parts.map(
+    ([name, content, file]) =>
+      `--${boundary}\r\nContent-Disposition: form-data; name="${name}"${file === undefined ? "" : `; filename="${file}"`}\r\n\r\n${content}\r\n`,
+  );
+  return api.request({
+    method: "POST",
+    url: `/api/deploy${query}`,
+    headers: { "content-type": `multipart/form-data; boundary=${boundary}` },
+    payload: `${body.join("")}--${boundary}--\r\n`,
+  });
+};
+
+describe("health", () => {
+  it("is ok with an engine and degraded without, always 200 and without a token", async () => {
+    await api.clock.advance(61_500);
+    const good = await api.server.inject({ url: "/api/health" });
+    expect(good.json()).toEqual({
+      status: "ok",
+      runtime: "connected",
+      version: "1.2.3",
+      uptime_seconds: 61,
+    });
+    api.control.state = { connected: false, message: "connection refused" };
+    const bad = await api.server.inject({ url: "/api/health" });
+    expect(bad.statusCode).toBe(200);
+    expect(bad.json()).toMatchObject({ status: "degraded", runtime: "disconnected" });
+  });
+});
+
+describe("the system", () => {
+  it("tells of the machine, the engine and how much there is", async () => {
+    const { uid } = putApp(api.store, "web");
+    putApp(api.store, "two");
+    api.store.setStatus("App", "web", uid, appStatus(1));
+    const info = (await api.request({ url: "/api/system/info" })).json();
+    expect(info).toMatchObject({
+      version: "1.2.3",
+      instance_id: api.store.instanceId,
+      engine: { connected: true, version: "1.0", api_version: "1.41", message: null },
+      counts: { apps: 2, apps_ready: 1, models: 0 },
+    });
+    expect(info.disk.total_bytes).toBeGreaterThan(0);
+    api.control.state = { connected: false, message: "connection refused" };
+    const away = (await api.request({ url: "/api/system/info" })).json();
+    expect(away.engine).toMatchObject({ connected: false, message: "connection refused" });
+  });
+
+  it("tells its configuration, with secrets redacted", async () => {
+    expect((await api.request({ url: "/api/system/config" })).json()).toEqual({
+      config: [
+        { key: "listen", value: "127.0.0.1:0", source: "flag", origin: "--listen" },
+        { key: "password", value: "(secret)", source: "environment", origin: "BERTH_PASSWORD" },
+      ],
+    });
+  });
+});
+
+describe("specs", () => {
+  it("are reported, and prunes confirmed only with confirm: true", async () => {
+    const waiting = { kind: "App", name: "web", file: "web.yaml" } as const;
+    api.control.report = {
+      folder: "/srv/specs",
+      state: "watching",
+      message: null,
+      files: [
+        {
+          file: "bad.yaml",
+          state: "invalid",
+          contentHash: "abc",
+          resources: [{ kind: "App", name: "bad", yielded: ["/spec/image"] }],
+          errors: [{ line: 3, column: 5, message: "unknown key" }],
+          time: "2030-01-01T00:00:00.000Z",
+        },
+      ],
+      pendingPrune: [waiting],
+    };
+    const specs = (await api.request({ url: "/api/specs" })).json();
+    expect(specs).toMatchObject({
+      folder: "/srv/specs",
+      files: [{ content_hash: "abc", errors: [{ line: 3, column: 5 }] }],
+      pending_prune: [waiting],
+    });
+    const prune = (payload: object) =>
+      api.request({ method: "POST", url: "/api/specs/prune", payload });
+    expect((await prune({})).statusCode).toBe(400);
+    expect((await prune({ confirm: false })).statusCode).toBe(400);
+    expect((await prune({ confirm: true })).json()).toEqual({ pruned: [waiting] });
+    expect(api.store.audit.list({ limit: 1 })[0]).toMatchObject({
+      action: "prune_confirm",
+      name: "web",
+    });
+  });
+});
+
+describe("models", () => {
+  it("are listed, and what is not there yet is validated and says so", async () => {
+    await api.request({
+      method: "POST",
+      url: "/api/apply",
+      payload: {
+        manifests: [
+          {
+            apiVersion: API_VERSION,
+            kind: "Model",
+            metadata: { name: "small" },
+            spec: { source: "org/small", quantization: "Q4_K_M", contextSize: 4096 },
+          },
+        ],
+      },
+    });
+    expect((await api.request({ url: "/api/llm/models" })).json()).toEqual({
+      models: [
+        {
+          id: "org/small",
+          name: "small",
+          status: "absent",
+          size_bytes: null,
+          downloaded_bytes: 0,
+          progress: 0,
+          quantization: "Q4_K_M",
+          context_length: 4096,
+          file: null,
+          sha256: null,
+          running: false,
+          error: null,
+        },
+      ],
+      total: 1,
+    });
+    const post = async (url: string, payload?: object) => {
+      const response = await api.request({ method: "POST", url, ...(payload ? { payload } : {}) });
+      expect(errorOf(response)).not.toBe("");
+      return response.statusCode;
+    };
+    expect(await post("/api/llm/models/org%2Fsmall/download")).toBe(501);
+    expect(await post("/api/llm/models/..%2f..%2fetc/download")).toBe(400);
+    expect(await post("/api/llm/start", { model: "org/small" })).toBe(501);
+    expect(await post("/api/llm/start", {})).toBe(400);
+    expect(await post("/api/llm/start", { model: "org/../x" })).toBe(400);
+    expect(await post("/api/llm/stop")).toBe(501);
+    expect(await post("/api/llm/stop", { modle: "x" })).toBe(400);
+  });
+});
+
+describe("POST /api/deploy", () => {
+  const config = JSON.stringify({ name: "web", port: 80 });
+
+  it("checks everything, in any order of parts, and then says that it is not there yet", async () => {
+    expect(
+      (
+        await send([
+          ["config", config],
+          ["source", "tar", "s.tgz"],
+        ])
+      ).statusCode,
+    ).toBe(501);
+    expect(
+      (
+        await send([
+          ["source", "tar", "s.tgz"],
+          ["config", config],
+        ])
+      ).statusCode,
+    ).toBe(501);
+    expect(
+      (
+        await send([
+          ["config", config, "c.json"],
+          ["source", "tar", "s.tgz"],
+        ])
+      ).statusCode,
+    ).toBe(501);
+    expect(api.store.list("App")).toEqual([]);
+  });
+
+  it.each<[string, [string, string, string?][], number, string]>([
+    ["no config", [["source", "tar", "s.tgz"]], 400, "config"],
+    ["no source", [["config", config]], 400, "source"],
+    [
+      "config that is not JSON",
+      [
+        ["config", "{"],
+        ["source", "x", "s"],
+      ],
+      400,
+      "not JSON",
+    ],
+    [
+      "a port of text",
+      [
+        ["config", '{"name":"a","port":"80"}'],
+        ["source", "x", "s"],
+      ],
+      400,
+      "port",
+    ],
+    [
+      "no port",
+      [
+        ["config", '{"name":"a"}'],
+        ["source", "x", "s"],
+      ],
+      400,
+      "port",
+    ],
+    [
+      "an unknown field",
+      [
+        ["config", '{"name":"a","port":1,"prot":2}'],
+        ["source", "x", "s"],
+      ],
+      400,
+      "prot",
+    ],
+    [
+      "an unknown part",
+      [
+        ["config", config],
+        ["sauce", "x", "s"],
+      ],
+      400,
+      "sauce",
+    ],
+    ["a large config", [["config", " ".repeat(70_000), "c.json"]], 413, "64 KiB"],
+    ["a large field", [["config", " ".repeat(70_000)]], 413, "64 KiB"],
+    [
+      "a third part",
+      [
+        ["config", config],
+        ["source", "x", "s"],
+        ["more", "x", "s"],
+      ],
+      400,
+      "too many",
+    ],
+    [
+      "too large a file",
+      [
+        ["config", config],
+        ["source", "x".repeat(300_000), "s"],
+      ],
+      413,
+      "too large",
+    ],
+  ])("refuses %s", async (_what, parts, status, message) => {
+    const response = await send(parts);
+    expect(response.statusCode).toBe(status);
+    expect(errorOf(response)).toContain(message);
+  });
+
+  it("is 415 for another type, and needs a token first", async () => {
+    const json = await api.request({ method: "POST", url: "/api/deploy", payload: {} });
+    expect(json.statusCode).toBe(415);
+    const open = await api.server.inject({ method: "POST", url: "/api/deploy", payload: {} });
+    expect(open.statusCode).toBe(401);
+  });
+});
+
+describe("POST /api/backup", () => {
+  it("streams a copy of the store, and leaves nothing behind", async () => {
+    putApp(api.store, "web");
+    const response = await api.request({ method: "POST", url: "/api/backup" });
+    expect(response.statusCode).toBe(200);
+    expect(response.headers["content-type"]).toBe("application/octet-stream");
+    expect(response.headers["content-disposition"]).toContain("berth-2030-01-01");
+    expect(response.rawPayload.subarray(0, 15).toString()).toBe("SQLite format 3");
+    expect(response.rawPayload.length).toBe(Number(response.headers["content-length"]));
+    await expect.poll(() => readdir(join(api.dataDir, "tmp"))).toEqual([]);
+  });
+});
+
+describe("metrics", () => {
+  it("count requests by route pattern, never by name", async () => {
+    await api.request({ url: "/api/apps/some-name" });
+    await api.request({ url: "/api/nowhere/some-name" });
+    const { body, headers } = await api.server.inject({ url: "/metrics" });
+    expect(headers["content-type"]).toContain("text/plain");
+    expect(body).toContain(
+      'berth_http_request_duration_seconds_count{method="GET",route="/api/apps/:name",status="404"} 1',
+    );
+    expect(body).not.toContain("some-name");
+  });
+});
+
+describe("the OpenAPI document", () => {
+  it("has every route, every kind as a component, and no reference that leads nowhere", async () => {
+    const response = await api.server.inject({ url: "/api/openapi.json" });
+    const document = response.json();
+    expect(document.openapi).toBe("3.1.0");
+    expect(document.info.version).toBe("1.2.3");
+    expect(Object.keys(document.paths)).toEqual(
+      expect.arrayContaining([
+        "/api/health",
+        "/api/apps",
+        "/api/apps/{name}/logs",
+        "/api/deploy",
+        "/api/llm/start",
+        "/metrics",
+      ]),
+    );
+    const components = Object.keys(document.components.schemas);
+    expect(components).toEqual(expect.arrayContaining(["App", "Model", "Template", "Secret"]));
+    const references = [...response.body.matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1]);
+    expect(references.length).toBeGreaterThan(100);
+    for (const reference of new Set(references)) {
+      expect(components.map((name) => `#/components/schemas/${name}`)).toContain(reference);
+    }
+    const list = document.paths["/api/apps"].get;
+    expect(list.responses["200"].content["application/json"].schema).toEqual({
+      $ref: "#/components/schemas/AppList",
+    });
+    expect(document.components.schemas.AppList.properties.apps.items).toEqual({
+      $ref: "#/components/schemas/AppItem",
+    });
+    expect(document.paths["/api/health"].get.security).toEqual([]);
+    expect(response.body).not.toContain("x-component");
+  });
+
+  it("can be browsed", async () => {
+    const page = await api.server.inject({ url: "/api/docs" });
+    expect(page.statusCode).toBe(200);
+    expect(page.headers["content-type"]).toContain("text/html");
+    expect(String(page.headers["content-security-policy"])).not.toContain("upgrade-insecure");
+    const script = await api.server.inject({ url: "/api/docs/static/swagger-ui-bundle.js" });
+    expect(script.statusCode).toBe(200);
+  });
+});
+
+describe("what an earlier process left", () => {
+  it("of a backup is removed at the start", async () => {
+    await api.request({ method: "POST", url: "/api/backup" });
+    const left = join(api.dataDir, "tmp", "backup-dead.db");
+    await writeFile(left, "secrets");
+    await using other = await openTestApi({ dataDir: api.dataDir });
+    await expect.poll(() => readdir(join(api.dataDir, "tmp"))).toEqual([]);
+    expect(other.server.server.listening).toBe(false);
+  });
+});

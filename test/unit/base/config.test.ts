@@ -1,0 +1,241 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  assertAvailable,
+  type ConfigInput,
+  loadConfig,
+  parseListen,
+} from "../../../src/base/config.ts";
+import { ConfigError } from "../../../src/base/config-error.ts";
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "berth-config-"));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+/** Nothing of the machine that runs the test gets in. */
+const load = (input: ConfigInput = {}) =>
+  loadConfig({
+    environment: {},
+    workingDirectory: root,
+    homeDirectory: join(root, "home"),
+    userId: 1000,
+    isTerminal: false,
+    systemFile: join(root, "system.yaml"),
+    ...input,
+  });
+
+const sourceOf = (config: ReturnType<typeof load>, key: string) =>
+  config.values.find((value) => value.key === key);
+
+function failure(run: () => unknown): ConfigError {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof ConfigError) return error;
+    throw error;
+  }
+  throw new Error("no error was thrown");
+}
+
+describe("defaults", () => {
+  it("are those of the operator contract", () => {
+    const config = load();
+    expect(config.dataDir).toBe(join(root, "home/.local/state/berth"));
+    expect(config.specsDir).toBe(join(root, "home/.local/state/berth/specs"));
+    expect(config.listen).toEqual({ host: "127.0.0.1", port: 7776 });
+    expect(config.ingress).toBe("off");
+    expect(config.assistant).toBe("off");
+    expect(config.baseDomain).toBe("localhost");
+    expect(config.logFormat).toBe("json");
+    expect(config.password).toBeUndefined();
+    expect(config.files).toEqual([]);
+    expect(config.values.every((value) => value.source === "default")).toBe(true);
+  });
+
+  it("put the data of root below /var/lib and of others where XDG_STATE_HOME says", () => {
+    expect(load({ userId: 0 }).dataDir).toBe("/var/lib/berth");
+    expect(load({ environment: { XDG_STATE_HOME: "/state" } }).dataDir).toBe("/state/berth");
+    expect(load({ environment: { XDG_STATE_HOME: "relative" } }).dataDir).toBe(
+      join(root, "home/.local/state/berth"),
+    );
+  });
+
+  it("take ./specs where it exists, pretty logs on a terminal", () => {
+    mkdirSync(join(root, "specs"));
+    expect(load().specsDir).toBe(join(root, "specs"));
+    expect(load({ isTerminal: true }).logFormat).toBe("pretty");
+  });
+
+  it("find the socket of a rootless engine", async () => {
+    const socket = join(root, "docker.sock");
+    const server = createServer().listen(socket);
+    await new Promise((resolve) => server.once("listening", resolve));
+    const found = load({ environment: { XDG_RUNTIME_DIR: root } }).dockerHost;
+    server.close();
+    expect([`unix://${socket}`, "unix:///var/run/docker.sock"]).toContain(found);
+  });
+});
+
+describe("precedence", () => {
+  it("is flags, environment, file of the data directory, file of the machine, default", () => {
+    const data = join(root, "data");
+    mkdirSync(data);
+    writeFileSync(
+      join(root, "system.yaml"),
+      `data_dir: ${data}\nbase_domain: system.test\nlog_level: warn\ningress: off\nlisten: 127.0.0.1:1\n`,
+    );
+    writeFileSync(
+      join(data, "config.yaml"),
+      "base_domain: data.test\nlog_level: error\nlisten: 127.0.0.1:2\n",
+    );
+    const config = load({
+      environment: { BERTH_LOG_LEVEL: "debug", BERTH_LISTEN: "127.0.0.1:3" },
+      flags: { listen: "[::1]:4" },
+    });
+    expect(config.dataDir).toBe(data);
+    expect(config.baseDomain).toBe("data.test");
+    expect(config.logLevel).toBe("debug");
+    expect(config.listen).toEqual({ host: "::1", port: 4 });
+    expect(config.files).toEqual([join(root, "system.yaml"), join(data, "config.yaml")]);
+    expect(sourceOf(config, "listen")).toEqual({
+      key: "listen",
+      value: "[::1]:4",
+      source: "flag",
+      origin: "--listen",
+    });
+    expect(sourceOf(config, "log_level")).toMatchObject({
+      source: "environment",
+      origin: "BERTH_LOG_LEVEL",
+    });
+    expect(sourceOf(config, "base_domain")).toMatchObject({
+      source: "file",
+      origin: join(data, "config.yaml"),
+    });
+    expect(sourceOf(config, "ingress")).toMatchObject({
+      source: "file",
+      origin: join(root, "system.yaml"),
+    });
+    expect(sourceOf(config, "assistant")).toMatchObject({ source: "default", origin: null });
+  });
+
+  it("lets --config replace the usual files, and reads its paths from where it lies", () => {
+    mkdirSync(join(root, "etc"));
+    writeFileSync(join(root, "system.yaml"), "log_level: error\n");
+    writeFileSync(join(root, "etc/my.yaml"), "data_dir: ../data\nspecs_dir: ~/specs\n");
+    const config = load({ flags: { config: "etc/my.yaml" } });
+    expect(config.dataDir).toBe(join(root, "data"));
+    expect(config.specsDir).toBe(join(root, "home/specs"));
+    expect(config.logLevel).toBe("info");
+    expect(config.files).toEqual([join(root, "etc/my.yaml")]);
+  });
+
+  it("takes an empty variable for none", () => {
+    expect(load({ environment: { BERTH_LISTEN: "", DOCKER_HOST: "" } }).listen.port).toBe(7776);
+  });
+});
+
+describe("the password", () => {
+  it("comes from the environment and is never shown", () => {
+    const config = load({ environment: { BERTH_PASSWORD: "s3cret-value" } });
+    expect(config.password).toBe("s3cret-value");
+    expect(JSON.stringify(config.values)).not.toContain("s3cret-value");
+    expect(sourceOf(config, "password")).toMatchObject({
+      value: "(secret)",
+      origin: "BERTH_PASSWORD",
+    });
+  });
+
+  it("is refused in a file, without being repeated", () => {
+    writeFileSync(join(root, "c.yaml"), "log_level: info\npassword: hunter2\n");
+    const error = failure(() => load({ flags: { config: "c.yaml" } }));
+    expect(error.message).toContain("c.yaml:2:1: a password never stands in a config file");
+    expect(error.message).not.toContain("hunter2");
+  });
+});
+
+describe("what is wrong", () => {
+  it.each([
+    ["listen", "7776", "--listen must be HOST:PORT"],
+    ["listen", "::1:80", "--listen must be"],
+    ["listen", "127.0.0.1:70000", "--listen must be HOST:PORT or [IPV6]:PORT with a port of 0 to"],
+    ["docker_host", "ssh://me@host", "--docker-host must be unix:///PATH or tcp://HOST:PORT"],
+    ["ingress", "nginx", '--ingress must be off or caddy, not "nginx"'],
+    ["assistant", "yes", "--assistant must be on or off"],
+    ["base_domain", "Not a host", "--base-domain must be a host name"],
+    ["log_format", "xml", "--log-format must be json or pretty"],
+    ["log_level", "loud", "--log-level must be debug, info, warn or error"],
+    ["data_dir", "", "--data-dir must be a folder"],
+  ] as const)("%s %s is named with what it may be", (key, value, message) => {
+    expect(failure(() => load({ flags: { [key]: value } })).message).toContain(message);
+  });
+
+  it("names the variable that it came from", () => {
+    const error = failure(() => load({ environment: { BERTH_LISTEN: "nowhere" } }));
+    expect(error.message).toContain("BERTH_LISTEN must be");
+  });
+
+  it("names file, line, column and the nearest key", () => {
+    writeFileSync(join(root, "c.yaml"), "# mine\nlog_level: info\ndata-dirr: /x\nlog_format: 3\n");
+    const { message } = failure(() => load({ flags: { config: "c.yaml" } }));
+    expect(message).toContain('c.yaml:3:1: unknown key "data-dirr"; did you mean "data_dir"?');
+    expect(message).toContain("c.yaml:4:1: log_format must be json or pretty, not 3");
+  });
+
+  it.each([
+    ["a: [", /c\.yaml:\d+:\d+: (?!.*at line)/],
+    ["listen: a:1\nlisten: b:2\n", /c\.yaml:2:1: Map keys must be unique/],
+    ["- a\n- b\n", /holds "key: value" lines/],
+    ["just text", /holds "key: value" lines/],
+    ["specs_dir: &a /x\ntemplates_dir: *a\n", /aliases/],
+  ])("refuses the file %j", (text, pattern) => {
+    writeFileSync(join(root, "c.yaml"), text);
+    expect(failure(() => load({ flags: { config: "c.yaml" } })).message).toMatch(pattern);
+  });
+
+  it("refuses a missing --config and a data directory that points elsewhere", () => {
+    expect(failure(() => load({ flags: { config: "no.yaml" } })).message).toContain("no.yaml");
+    mkdirSync(join(root, "d"));
+    writeFileSync(join(root, "d/config.yaml"), "data_dir: /elsewhere\n");
+    expect(failure(() => load({ flags: { data_dir: "d" } })).message).toContain(
+      "sets data_dir to another folder",
+    );
+  });
+
+  it("takes an empty file for no settings", () => {
+    writeFileSync(join(root, "c.yaml"), "# nothing yet\n");
+    expect(load({ flags: { config: "c.yaml" } }).logLevel).toBe("info");
+  });
+
+  it("points at a variable that is misspelt, and only at one", () => {
+    expect(load({ environment: { BERTH_DATADIR: "/x", BERTH_ZZTOP: "1" } }).warnings).toEqual([
+      "BERTH_DATADIR means nothing to Berth; did you mean BERTH_DATA_DIR?",
+    ]);
+  });
+});
+
+it("says which settings have to wait for a later version", () => {
+  expect(failure(() => assertAvailable(load({ flags: { ingress: "caddy" } }))).message).toContain(
+    "not there yet",
+  );
+  expect(failure(() => assertAvailable(load({ flags: { assistant: "on" } }))).message).toContain(
+    "not there yet",
+  );
+  expect(() => assertAvailable(load())).not.toThrow();
+});
+
+it("is frozen through and through", () => {
+  const config = load();
+  for (const part of [config, config.listen, config.values, config.values[0], config.files])
+    expect(Object.isFrozen(part)).toBe(true);
+});
+
+it("reads the addresses that people write", () => {
+  expect(parseListen("localhost:0")).toEqual({ host: "localhost", port: 0 });
+  expect(parseListen("[fe80::1]:65535")).toEqual({ host: "fe80::1", port: 65_535 });
+  expect(parseListen("0.0.0.0:80")).toEqual({ host: "0.0.0.0", port: 80 });
+});

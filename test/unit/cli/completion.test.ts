@@ -1,0 +1,161 @@
+import { spawnSync } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { complete } from "../../../src/cli/completion/candidates.ts";
+import { completionScripts } from "../../../src/cli/completion/scripts.ts";
+import { processIo } from "../../../src/cli/io.ts";
+import { kindWords } from "../../../src/cli/kind-names.ts";
+import { buildProgram } from "../../../src/cli/program.ts";
+import { kinds, plurals } from "../../../src/resources/kinds.ts";
+import { openTestApi, putApp } from "../../support/api.ts";
+import { berth } from "../../support/cli.ts";
+
+const { program } = buildProgram(processIo({}));
+const source = (words: string[], current = "") => complete(program, words, current).source;
+const values = (words: string[], current = "") =>
+  complete(program, words, current).candidates.map(({ value }) => value);
+
+it("the words of kinds are those of the resources", () => {
+  for (const kind of kinds) {
+    expect(kindWords.get(kind.toLowerCase())).toBe(kind);
+    expect(kindWords.get(plurals[kind])).toBe(kind);
+  }
+  expect(new Set(kindWords.values()).size).toBe(kinds.length);
+});
+
+describe("the command tree", () => {
+  it("completes verbs, and verbs of verbs", () => {
+    expect(values([], "de")).toEqual(["describe", "deploy", "delete"]);
+    expect(values(["secrets"])).toEqual(["list", "set", "rm"]);
+    expect(values(["token"], "r")).toEqual(["revoke"]);
+    expect(values(["help"], "bac")).toEqual(["backup"]);
+    expect(values([])).not.toContain("__complete");
+  });
+
+  it("completes flags, also those of every verb", () => {
+    expect(values(["get"], "--se")).toEqual(["--selector"]);
+    expect(values(["get"], "--u")).toEqual(["--url"]);
+    expect(values(["secrets", "set"], "--t")).toEqual(["--type"]);
+    expect(values(["delete", "--"], "--f")).toEqual([]);
+  });
+
+  it("completes values of flags, behind a blank or an equals sign", () => {
+    expect(values(["get", "apps", "-o"])).toEqual(["json", "yaml", "wide", "name"]);
+    expect(values(["get", "apps", "--output"], "w")).toEqual(["wide"]);
+    expect(values(["get"], "--output=y")).toEqual(["--output=yaml"]);
+    expect(values(["up", "--ingress"])).toEqual(["off", "caddy"]);
+    expect(values(["token", "create", "--scope"])).toEqual(["read", "write", "admin"]);
+    expect(complete(program, ["apply", "-f"], "").paths).toBe("files");
+    expect(complete(program, ["up", "--specs-dir"], "").paths).toBe("folders");
+    expect(complete(program, ["--data-dir"], "").paths).toBe("folders");
+  });
+
+  it("knows whose names it needs", () => {
+    expect(source(["logs"])).toEqual({ type: "names", kind: "App" });
+    expect(source(["get", "secrets"])).toEqual({ type: "names", kind: "Secret" });
+    expect(source(["get", "-o", "yaml", "secrets"])).toEqual({ type: "names", kind: "Secret" });
+    expect(source(["describe"], "tpl/po")).toEqual({
+      type: "names",
+      kind: "Template",
+      prefix: "tpl/",
+    });
+    expect(source(["stop", "a"])).toEqual({ type: "names", kind: "App" });
+    expect(source(["token", "revoke"])).toEqual({ type: "tokens" });
+    expect(source(["create", "x", "--template"])).toEqual({ type: "names", kind: "Template" });
+    expect(source(["plan", "a"])).toBeUndefined();
+    expect(values(["get"])).toEqual(["apps", "models", "secrets", "templates"]);
+    expect(values(["completion"])).toEqual(["bash", "zsh", "fish"]);
+  });
+});
+
+describe("names", () => {
+  it("come from the server, with what they are", async () => {
+    await using api = await openTestApi();
+    putApp(api.store, "hello");
+    putApp(api.store, "world");
+    const environment = { BERTH_URL: await api.listen(), BERTH_TOKEN: api.token("read") };
+    const { output } = await berth(["__complete", "--current", "he", "--", "logs"], {
+      environment,
+    });
+    expect(output).toBe("hello\tpending\n:none\n");
+    const reference = await berth(["__complete", "--current", "app/", "--", "get"], {
+      environment,
+    });
+    expect(reference.output).toBe("app/hello\tpending\napp/world\tpending\n:none\n");
+  });
+
+  it("are none where no server is, and nobody is told", async () => {
+    const environment = { BERTH_URL: "http://127.0.0.1:9" };
+    const result = await berth(["__complete", "--current", "", "--", "logs"], { environment });
+    expect(result).toEqual({ code: 0, output: ":none\n", errors: "" });
+  });
+});
+
+describe("in bash", () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "berth-bash-"));
+    writeFileSync(join(folder, "completion.bash"), completionScripts.bash);
+    writeFileSync(join(folder, "spec file.yaml"), "");
+    // Stands for the built command: it shows what the script asks, and answers as berth does.
+    const answers = [
+      "#!/bin/bash",
+      'printf "%s|" "$@" > "$BERTH_ASKED"',
+      'case "$*" in',
+      '  *"--current he -- logs"*) printf "hello\\trunning\\nhelper\\tstopped\\n:none\\n" ;;',
+      '  *"-- apply -f"*) printf ":files\\n" ;;',
+      '  *) printf ":none\\n" ;;',
+      "esac",
+    ];
+    writeFileSync(join(folder, "berth"), `${answers.join("\n")}\n`);
+    chmodSync(join(folder, "berth"), 0o755);
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  /** What readline would get for the words, the last one being under the cursor. */
+  const tab = (words: string[]) => {
+    const list = words.map((word) => `'${word}'`).join(" ");
+    const script = `source completion.bash; COMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _berth; printf '%s\\n' "\${COMPREPLY[@]}"; cat "$BERTH_ASKED" >&2`;
+    const { stdout, stderr, status } = spawnSync("bash", ["--norc", "-c", script], {
+      cwd: folder,
+      encoding: "utf8",
+      env: { PATH: `${folder}:/usr/bin:/bin`, BERTH_ASKED: join(folder, "asked") },
+    });
+    expect(status).toBe(0);
+    return { replies: stdout.split("\n").filter(Boolean), asked: stderr };
+  };
+
+  it("the script registers itself", () => {
+    const { stdout, status } = spawnSync(
+      "bash",
+      ["--norc", "-c", "source completion.bash; complete -p berth"],
+      {
+        cwd: folder,
+        encoding: "utf8",
+      },
+    );
+    expect(status).toBe(0);
+    expect(stdout).toBe("complete -F _berth berth\n");
+  });
+
+  it("completes names, without their descriptions", () => {
+    const { replies, asked } = tab(["berth", "logs", "he"]);
+    expect(replies).toEqual(["hello", "helper"]);
+    expect(asked).toBe("__complete|--current|he|--|logs|");
+  });
+
+  it("completes files, also with blanks in their names", () => {
+    expect(tab(["berth", "apply", "-f", "spec"]).replies).toEqual(["spec file.yaml"]);
+  });
+
+  it("puts --flag=value together again, which readline takes apart", () => {
+    expect(tab(["berth", "get", "--output", "=", "js"]).asked).toBe(
+      "__complete|--current|js|--|get|--output|",
+    );
+    expect(tab(["berth", "get", "--output", "="]).asked).toBe(
+      "__complete|--current||--|get|--output|",
+    );
+  });
+});

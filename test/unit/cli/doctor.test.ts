@@ -1,0 +1,187 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { createServer as createNetServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { berth } from "../../support/cli.ts";
+
+let folder: string;
+const servers: { close(): unknown }[] = [];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "berth-doctor-"));
+  mkdirSync(join(folder, "data"), { mode: 0o700 });
+  mkdirSync(join(folder, "specs"));
+});
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Finding {
+  readonly check: string;
+  readonly state: string;
+  readonly message: string;
+  readonly fix?: string;
+}
+
+async function doctor(
+  ...flags: string[]
+): Promise<{ code: number; of: (check: string) => Finding }> {
+  const { code, output } = await berth(
+    ["doctor", "-o", "json", "--listen", "127.0.0.1:0", ...flags],
+    {
+      workingDirectory: folder,
+      environment: {
+        HOME: folder,
+        BERTH_DATA_DIR: join(folder, "data"),
+        DOCKER_HOST: `unix://${join(folder, "docker.sock")}`,
+      },
+    },
+  );
+  const { checks }: { checks: Finding[] } = JSON.parse(output);
+  return {
+    code,
+    of(check) {
+      const found = checks.find((finding) => finding.check === check);
+      if (!found) throw new Error(`no finding of ${check}: ${output}`);
+      return found;
+    },
+  };
+}
+
+/** A server on the socket that speaks as an engine does. */
+async function engine(apiVersion: string, systemTime = new Date().toISOString()): Promise<void> {
+  const server = createServer((request, response) => {
+    response.end(
+      JSON.stringify(
+        request.url === "/version"
+          ? { Version: "99.1", ApiVersion: apiVersion }
+          : { SystemTime: systemTime },
+      ),
+    );
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(join(folder, "docker.sock"), resolve));
+}
+
+it("finds all well where all is", async () => {
+  await engine("1.41");
+  const { code, of } = await doctor();
+  expect(of("engine")).toMatchObject({ state: "ok" });
+  expect(of("engine").message).toContain("99.1");
+  for (const check of [
+    "node",
+    "configuration",
+    "clock",
+    "data directory",
+    "disk",
+    "specs folder",
+    "port",
+    "server",
+  ])
+    expect(of(check)).toMatchObject({ state: "ok" });
+  expect(code).toBe(0);
+});
+
+it("prints what a person reads, with what to try", async () => {
+  const { code, output } = await berth(["doctor", "--listen", "127.0.0.1:0"], {
+    workingDirectory: folder,
+    environment: {
+      HOME: folder,
+      BERTH_DATA_DIR: join(folder, "data"),
+      DOCKER_HOST: "unix:///nowhere/d.sock",
+    },
+  });
+  expect(code).toBe(1);
+  expect(output).toMatch(
+    /FAIL {2}engine +there is no engine socket \/nowhere\/d\.sock\n +try: install an engine/,
+  );
+  expect(output).toContain("1 to mend");
+});
+
+it("tells an engine that is too old from one with another clock", async () => {
+  await engine("1.39", new Date(Date.now() - 60_000).toISOString());
+  const { code, of } = await doctor();
+  expect(code).toBe(1);
+  expect(of("engine")).toMatchObject({ state: "fail" });
+  expect(of("engine").message).toContain("1.41 or newer");
+  expect(of("clock")).toMatchObject({ state: "warn" });
+  expect(of("clock").message).toContain("60 s off");
+});
+
+it("tells a socket that nobody listens on, and a file that is none", async () => {
+  writeFileSync(join(folder, "docker.sock"), "");
+  const { of } = await doctor();
+  expect(of("engine").state).toBe("fail");
+  expect(of("engine").message).toMatch(/no engine listens|is not a socket/);
+});
+
+it("finds problems in spec files, with their places", async () => {
+  await engine("1.44");
+  writeFileSync(
+    join(folder, "specs/a.yaml"),
+    "apiVersion: berth.dev/v1\nkind: Ap\nmetadata: { name: a }\nspec: {}\n",
+  );
+  const { code, of } = await doctor();
+  expect(code).toBe(1);
+  expect(of("specs folder")).toMatchObject({ state: "fail" });
+  expect(of("specs folder").message).toMatch(/a\.yaml:2:\d+: /);
+  rmSync(join(folder, "specs"), { recursive: true });
+  const missing = await doctor("--specs-dir", "specs");
+  expect(missing.of("specs folder")).toMatchObject({ state: "warn" });
+  expect(missing.code).toBe(0);
+});
+
+it("finds a port that is taken, and by whom", async () => {
+  await engine("1.44");
+  const holder = createNetServer();
+  servers.push(holder);
+  await new Promise<void>((resolve) => holder.listen(0, "127.0.0.1", resolve));
+  const address = holder.address();
+  if (typeof address !== "object" || address === null) throw new Error("it does not listen");
+  const { port } = address;
+  const { code, of } = await doctor("--listen", `127.0.0.1:${port}`);
+  expect(code).toBe(1);
+  expect(of("port").message).toContain(`127.0.0.1:${port} is taken by`);
+  expect(of("port").message).toContain(`(process ${process.pid})`);
+  expect(of("port").fix).toContain("--listen");
+});
+
+it("finds a data directory that others can look into", async () => {
+  await engine("1.44");
+  chmodSync(join(folder, "data"), 0o755);
+  const { code, of } = await doctor();
+  expect(of("data directory")).toMatchObject({ state: "warn" });
+  expect(of("data directory").fix).toContain("chmod 700");
+  expect(code).toBe(0);
+});
+
+it("finds a server that has gone, and one that starts", async () => {
+  await engine("1.44");
+  mkdirSync(join(folder, "data/run"));
+  writeFileSync(join(folder, "data/run/lock.json"), JSON.stringify({ pid: process.pid }));
+  expect((await doctor()).of("server")).toMatchObject({ state: "warn" });
+  writeFileSync(
+    join(folder, "data/run/berth.json"),
+    JSON.stringify({
+      api: "http://127.0.0.1:9",
+      data_dir: "d",
+      specs_dir: join(folder, "specs"),
+      instance: "i",
+      pid: 4_194_305,
+      version: "1",
+      docker_host: "unix:///x",
+    }),
+  );
+  const { of } = await doctor();
+  expect(of("server")).toMatchObject({ state: "warn" });
+  expect(of("server").message).toContain("without a goodbye");
+});
+
+it("names a setting that is wrong, and judges nothing that depends on it", async () => {
+  const { code, of } = await doctor("--ingress", "nginx");
+  expect(code).toBe(1);
+  expect(of("configuration").message).toContain("--ingress must be off or caddy");
+  expect(() => of("engine")).toThrow("no finding");
+});

@@ -1,0 +1,81 @@
+import type { Command } from "commander";
+import { expect, it } from "vitest";
+import { processIo } from "../../../src/cli/io.ts";
+import { buildProgram } from "../../../src/cli/program.ts";
+import { berth } from "../../support/cli.ts";
+
+const { program } = buildProgram(processIo({}));
+const verbs = program.commands.filter((command) => !command.name().startsWith("__"));
+
+it("berth alone tells what it is for, every verb by purpose, and where to start", async () => {
+  const { code, output, errors } = await berth([]);
+  expect({ code, errors }).toEqual({ code: 0, errors: "" });
+  for (const verb of verbs) expect(output).toMatch(new RegExp(`^  ${verb.name()} +\\S`, "m"));
+  expect(output).toContain("First steps:");
+  expect(Math.max(...output.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
+});
+
+it.each(verbs.map((verb) => [verb.name(), verb] as const))(
+  "%s has a summary and examples",
+  async (name, verb) => {
+    expect(verb.summary()).not.toBe("");
+    const { code, output } = await berth([name, "--help"]);
+    expect(code).toBe(0);
+    expect(output).toContain("Global Options:");
+    const leaves = verb.commands.length === 0 ? [verb] : [...verb.commands];
+    for (const leaf of leaves) expect(leaf.summary()).not.toBe("");
+    expect(output).toMatch(/^Examples:$/m);
+  },
+);
+
+it("every example is a line that berth understands", () => {
+  for (const line of verbs.flatMap((verb) => examplesOf(verb))) {
+    const words = line
+      .replace(/ [|<>] .*$| && .*$/, "")
+      .split(" ")
+      .slice(1);
+    const path = commandOf(words);
+    const flags = words
+      .filter((word) => word.startsWith("-") && word !== "-")
+      .map((word) => word.split("=")[0]);
+    const known = [...path.options, ...program.options].flatMap(({ short, long }) => [short, long]);
+    for (const flag of flags)
+      expect({ line, known }).toEqual({ line, known: expect.arrayContaining([flag]) });
+  }
+});
+
+it("an unknown verb or flag is a usage error that names the nearest", async () => {
+  const verb = await berth(["aply"]);
+  expect(verb.code).toBe(2);
+  expect(verb.errors).toContain("apply");
+  const flag = await berth(["get", "--selecter", "a"]);
+  expect(flag.code).toBe(2);
+  expect(flag.errors).toContain("--selector");
+  expect((await berth(["logs"])).code).toBe(2);
+  expect((await berth(["get", "-o", "xml"])).code).toBe(2);
+  expect((await berth(["help", "get"])).code).toBe(0);
+  expect((await berth(["--version"])).output).toMatch(/^\d+\.\d+\.\d+/);
+});
+
+function commandOf(words: readonly string[]): Command {
+  let command = program;
+  for (const word of words) {
+    const next = command.commands.find(
+      (sub) => sub.name() === word || sub.aliases().includes(word),
+    );
+    if (next === undefined) return command;
+    command = next;
+  }
+  return command;
+}
+
+function examplesOf(command: Command): string[] {
+  let text = "";
+  const output = { writeOut: (part: string) => (text += part) };
+  command.configureOutput(output).outputHelp();
+  const own = text.split("Examples:\n")[1] ?? "";
+  const lines = own
+    .split("\n")
+    .flatMap((line) => /^ {2}(berth .*?)(?: {2}|$)/.exec(line)?.[1] ?? []);
+  return [...lines, ...command.commands.flatMap((sub) => examplesOf(sub))];
+}

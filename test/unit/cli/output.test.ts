@@ -1,0 +1,166 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { formatAge, formatDurationMs, formatTime } from "../../../src/cli/output/age.ts";
+import { changeLines } from "../../../src/cli/output/changes.ts";
+import { coloursFor } from "../../../src/cli/output/colours.ts";
+import { displayWidth, onOneLine, truncateToWidth } from "../../../src/cli/output/display-width.ts";
+import { type Column, formatTable } from "../../../src/cli/output/table.ts";
+
+interface Row {
+  readonly name: string;
+  readonly text: string;
+}
+const columns: Column<Row>[] = [
+  { header: "NAME", value: (row) => row.name },
+  { header: "TEXT", value: (row) => row.text, shrinks: true },
+  { header: "END", value: () => "x" },
+];
+
+describe("display width", () => {
+  it.each([
+    ["abc", 3],
+    ["", 0],
+    ["日本語", 6],
+    ["ｆｕｌｌ", 8],
+    ["é", 1],
+    ["e\u0301", 1],
+    ["😀", 2],
+    ["👨‍👩‍👧", 2],
+    ["\u001B[31mred\u001B[39m", 3],
+    ["한글", 4],
+  ])("of %j is %i", (text, width) => {
+    expect(displayWidth(text)).toBe(width);
+  });
+
+  it("is kept when text is cut, wherever that is", () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: "grapheme" }),
+        fc.integer({ min: 1, max: 30 }),
+        (text, width) => {
+          const plain = onOneLine(text);
+          expect(displayWidth(truncateToWidth(plain, width))).toBeLessThanOrEqual(width);
+        },
+      ),
+    );
+  });
+
+  it("shows control characters of others as harmless text", () => {
+    expect(onOneLine("a\u001B[2Jb\nc\td\u0007")).toBe("a?[2Jb c d?");
+  });
+});
+
+describe("tables", () => {
+  const rows = [
+    { name: "日本", text: "short" },
+    { name: "web", text: "a message that goes on and on for quite a while" },
+  ];
+
+  it("pad by display width, without trailing blanks", () => {
+    const lines = formatTable(rows, columns).split("\n");
+    expect(lines[0]).toBe(`NAME   TEXT${" ".repeat(43)}   END`);
+    expect(lines[1]).toBe(`日本   short${" ".repeat(42)}   x`);
+    expect(lines.every((line) => line === line.trimEnd())).toBe(true);
+  });
+
+  it("are cut on a terminal only, in the columns that may give way", () => {
+    expect(formatTable(rows, columns)).toContain("quite a while");
+    const narrow = formatTable(rows, columns, { width: 40 });
+    for (const line of narrow.split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(40);
+    expect(narrow).toContain("a message that goes on and…   x");
+  });
+
+  it("share what is missing between long columns, and never below what can be read", () => {
+    const two: Column<Row>[] = [
+      { header: "A", value: (row) => row.name, shrinks: true },
+      { header: "B", value: (row) => row.text, shrinks: true },
+    ];
+    const row = { name: "n".repeat(60), text: "t".repeat(40) };
+    const [, line = ""] = formatTable([row], two, { width: 63 }).split("\n");
+    expect(displayWidth(line)).toBe(63);
+    expect(line).toMatch(/^n{29,30}… {3}t{28,29}…$/);
+    const [, tiny = ""] = formatTable([row], two, { width: 10 }).split("\n");
+    expect(tiny).toBe(`${"n".repeat(11)}…   ${"t".repeat(11)}…`);
+  });
+
+  it("show - where there is nothing", () => {
+    expect(formatTable([{ name: "a", text: "" }], columns)).toContain("a      -      x");
+  });
+
+  it("colour without moving anything", () => {
+    const red: Column<Row>[] = [
+      { header: "NAME", value: (row) => row.name, colour: (text) => `\u001B[31m${text}\u001B[39m` },
+      { header: "TEXT", value: (row) => row.text },
+    ];
+    const [head = "", line = ""] = formatTable([{ name: "ab", text: "t" }], red).split("\n");
+    expect(head.indexOf("TEXT")).toBe(7);
+    expect(line).toBe("\u001B[31mab\u001B[39m     t");
+  });
+
+  it("keep their widths over several tables", () => {
+    const widthsMin: number[] = [];
+    formatTable([{ name: "a-long-name", text: "t" }], columns, { widthsMin });
+    const [head = ""] = formatTable([{ name: "a", text: "t" }], columns, { widthsMin }).split("\n");
+    expect(head.indexOf("TEXT")).toBe(14);
+  });
+});
+
+describe("ages", () => {
+  it.each([
+    [0, "0s"],
+    [119_000, "119s"],
+    [120_000, "2m"],
+    [200_000, "3m20s"],
+    [1_800_000, "30m"],
+    [3_600_000 * 3.5, "3h30m"],
+    [3_600_000 * 30, "30h"],
+    [86_400_000 * 3, "3d"],
+    [86_400_000 * 800, "2y"],
+    [-5, "0s"],
+  ])("%i ms is %s", (durationMs, text) => {
+    expect(formatDurationMs(durationMs)).toBe(text);
+  });
+
+  it("of nothing is nothing", () => {
+    expect(formatAge(null, 0)).toBe("");
+    expect(formatAge("no time", 0)).toBe("");
+    expect(formatTime(null, 0)).toBe("-");
+  });
+
+  it("say when, and how long ago or ahead", () => {
+    expect(formatTime("2030-01-01T00:00:00.500Z", Date.parse("2030-01-01T00:00:10.500Z"))).toBe(
+      "2030-01-01 00:00:00 UTC (10s ago)",
+    );
+    expect(formatTime("2030-01-01T00:00:30Z", Date.parse("2030-01-01T00:00:00Z"))).toBe(
+      "2030-01-01 00:00:30 UTC (in 30s)",
+    );
+  });
+});
+
+it("field changes read like a diff, with the names of the manifest", () => {
+  const none = coloursFor(false, {}, true);
+  expect(
+    changeLines(
+      [
+        { path: "/spec/port", after: 80 },
+        { path: "/spec/env/A~1B", before: "x" },
+        { path: "/spec/image", before: "a:1", after: "a:2" },
+        { path: "/metadata/labels/example.org~1team", after: "web" },
+      ],
+      none,
+    ),
+  ).toEqual([
+    "+ spec.port: 80",
+    "- spec.env.A/B: x",
+    "~ spec.image: a:1 -> a:2",
+    "+ metadata.labels.example.org/team: web",
+  ]);
+});
+
+it("colours need a terminal, and give way to NO_COLOR, --no-color and a dumb terminal", () => {
+  expect(coloursFor(true, {}, true).isColorSupported).toBe(true);
+  expect(coloursFor(false, {}, true).isColorSupported).toBe(false);
+  expect(coloursFor(true, { NO_COLOR: "1" }, true).isColorSupported).toBe(false);
+  expect(coloursFor(true, { TERM: "dumb" }, true).isColorSupported).toBe(false);
+  expect(coloursFor(true, {}, false).isColorSupported).toBe(false);
+});

@@ -1,0 +1,120 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+
+const root = join(import.meta.dirname, "../../..");
+const bin = join(root, "bin/berth");
+let folder: string;
+const children: ChildProcess[] = [];
+
+beforeAll(() => {
+  if (!existsSync(join(root, "dist/cli/main.js")))
+    throw new Error("bin/berth is not built: npm run build (npm test does it)");
+});
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "berth-process-"));
+});
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const environment = () => ({
+  PATH: process.env["PATH"] ?? "",
+  HOME: folder,
+  BERTH_DATA_DIR: join(folder, "data"),
+  DOCKER_HOST: `unix://${join(folder, "no-engine.sock")}`,
+});
+
+function berth(commandLine: string[], file = bin) {
+  const { status, stdout, stderr } = spawnSync(file, commandLine, {
+    cwd: folder,
+    encoding: "utf8",
+    env: environment(),
+  });
+  return { code: status, output: stdout, errors: stderr };
+}
+
+describe("bin/berth", () => {
+  it("ends with 0 done, 1 failed, 2 usage", () => {
+    expect(berth(["--version"]).code).toBe(0);
+    const failed = berth(["get", "apps"]);
+    expect(failed.code).toBe(1);
+    expect(failed.output).toBe("");
+    expect(failed.errors).toMatch(/^error: no Berth server runs.*\ntry: .*\n$/);
+    expect(berth(["get", "--nonsense"]).code).toBe(2);
+    expect(berth(["up", "--listen", "nowhere"]).code).toBe(2);
+  });
+
+  it("works through links, also links to links", () => {
+    symlinkSync(bin, join(folder, "one"));
+    symlinkSync("one", join(folder, "two"));
+    expect(berth(["--version"], join(folder, "two")).output).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  it("does not mind a reader that leaves", () => {
+    const { status, stderr } = spawnSync(
+      "bash",
+      ["-c", `"${bin}" help get | head -c 1; exit "\${PIPESTATUS[0]}"`],
+      {
+        encoding: "utf8",
+        env: environment(),
+      },
+    );
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  });
+});
+
+describe("berth up", () => {
+  it.each([
+    [["--ingress", "caddy"], "Caddy"],
+    [["--assistant", "on"], "assistant"],
+  ])("%j says that it is not there yet", (flags, name) => {
+    const { code, output, errors } = berth(["up", ...flags]);
+    expect(code).toBe(2);
+    expect(output).toBe("");
+    expect(errors).toContain(name);
+    expect(errors).toContain("not there yet");
+  });
+
+  it("says that it is ready on one line, shows the password once and beside it, and ends with SIGTERM", async () => {
+    const child = spawn(bin, ["up", "--listen", "127.0.0.1:0"], {
+      cwd: folder,
+      env: environment(),
+    });
+    children.push(child);
+    let output = "";
+    let errors = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
+    await new Promise<void>((resolve, reject) => {
+      child.once("exit", (code) => reject(new Error(`it ended with ${code}: ${errors}`)));
+      child.stdout.setEncoding("utf8").on("data", (text: string) => {
+        output += text;
+        if (output.includes("\n")) resolve();
+      });
+    });
+    child.removeAllListeners("exit");
+    const ready = JSON.parse(/^berth ready (\{.*\})\n$/.exec(output)?.[1] ?? "null");
+    expect(ready).toMatchObject({ pid: child.pid, data_dir: join(folder, "data") });
+    expect(ready.api).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    expect(JSON.parse(readFileSync(join(folder, "data/run/berth.json"), "utf8"))).toEqual(ready);
+    expect(output).not.toMatch(/password/);
+
+    // On the same machine, for the same user, without a login.
+    expect(berth(["get", "apps", "-o", "json"])).toMatchObject({ code: 0, errors: "" });
+    const second = berth(["up", "--listen", "127.0.0.1:0"]);
+    expect(second.code).toBe(1);
+    expect(second.errors).toContain(`process ${child.pid}`);
+
+    const startedMs = Date.now();
+    const exit = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGTERM");
+    expect(await exit).toBe(0);
+    expect(Date.now() - startedMs).toBeLessThan(5000);
+    expect(errors.match(/password for logins from elsewhere, shown this once: \S+/g)).toHaveLength(
+      1,
+    );
+  });
+});

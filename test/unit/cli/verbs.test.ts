@@ -1,0 +1,545 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { systemClock } from "../../../src/base/clock.ts";
+import { appStatus, condition, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { berth, type CliOptions, type CliResult } from "../../support/cli.ts";
+
+let api: TestApi;
+let url: string;
+let folder: string;
+
+beforeEach(async () => {
+  api = await openTestApi({ clock: systemClock });
+  url = await api.listen();
+  folder = mkdtempSync(join(tmpdir(), "berth-cli-"));
+});
+afterEach(async () => {
+  await api[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** One command line against the server of this test. */
+function run(commandLine: string, options: CliOptions = {}): Promise<CliResult> {
+  return berth(commandLine.split(" "), {
+    workingDirectory: folder,
+    ...options,
+    environment: {
+      BERTH_URL: url,
+      BERTH_TOKEN: api.token("admin"),
+      XDG_CONFIG_HOME: join(folder, "config"),
+      ...options.environment,
+    },
+  });
+}
+
+async function done(commandLine: string, options: CliOptions = {}): Promise<string> {
+  const result = await run(commandLine, options);
+  expect({ ...result, output: "" }).toMatchObject({ code: 0 });
+  return result.output;
+}
+
+function file(name: string, text: string): void {
+  writeFileSync(join(folder, name), text);
+}
+
+function manifest(name: string, spec = "image: bb:1, port: 80"): string {
+  return `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name}, labels: { team: ${name} } }\nspec: { ${spec} }\n`;
+}
+
+/** As the reconciler says it of an app that serves. */
+function makeReady(name: string): void {
+  const app = api.store.get("App", name);
+  if (!app) throw new Error(`there is no app ${name}`);
+  const { uid, generation } = app.metadata;
+  api.store.setStatus("App", name, uid, appStatus(generation));
+}
+
+describe("get", () => {
+  it("lists apps as a table, wide, by name, as JSON and as YAML", async () => {
+    putApp(api.store, "hello");
+    putApp(api.store, "world");
+    makeReady("hello");
+    const [head, hello, world] = (await done("get apps")).split("\n");
+    expect(head).toMatch(/^NAME +STATUS +READY +IMAGE +URL +AGE$/);
+    expect(hello).toMatch(/^hello +running +yes +bb:1 +http:\/\/127\.0\.0\.1:20000 +\S+$/);
+    expect(world).toMatch(/^world +pending +no +bb:1 +- +\S+$/);
+    expect(await done("get a -o wide")).toContain("MANAGED BY");
+    expect(await done("get app -o name")).toBe("app/hello\napp/world\n");
+    const list = JSON.parse(await done("get apps -o json"));
+    expect(list).toMatchObject({ kind: "List", items: [{ kind: "App" }, { kind: "App" }] });
+    expect(parse(await done("get app hello -o yaml"))).toMatchObject({
+      metadata: { name: "hello" },
+      status: { phase: "running" },
+    });
+    expect(await done("get")).toBe(await done("get apps"));
+  });
+
+  it("takes kinds in every form, several names and KIND/NAME", async () => {
+    putApp(api.store, "hello");
+    putApp(api.store, "world");
+    await done("secrets set db a=1");
+    expect(await done("get apps world hello -o name")).toBe("app/world\napp/hello\n");
+    expect(await done("get app/hello secret/db -o name")).toBe("app/hello\nsecret/db\n");
+    expect(await done("get Apps hello -o name")).toBe("app/hello\n");
+  });
+
+  it("filters by labels", async () => {
+    file("all.yaml", [manifest("a"), manifest("b"), manifest("c")].join("---\n"));
+    await done("apply -f all.yaml");
+    expect(await done("get apps -l team=a -o name")).toBe("app/a\n");
+    expect(await done("get apps -l team!=a -o name")).toBe("app/b\napp/c\n");
+    expect(await done("get apps -l team,!other -l team!=b -o name")).toBe("app/a\napp/c\n");
+    expect((await run("get apps -l team=x")).errors).toContain("no app has these labels");
+    expect((await run("get apps -l =x")).code).toBe(2);
+  });
+
+  it("exports a manifest that applies without a change", async () => {
+    file("a.yaml", manifest("a"));
+    await done("apply -f a.yaml");
+    file("copy.yaml", await done("get app a -o yaml --export"));
+    expect(await done("apply -f copy.yaml")).toBe("app/a unchanged\n");
+  });
+
+  it("names the nearest kind, and what is not there", async () => {
+    const wrong = await run("get secrts");
+    expect(wrong.code).toBe(2);
+    expect(wrong.errors).toContain('there is no kind "secrts"; did you mean "secrets"?');
+    const missing = await run("get app nope");
+    expect(missing.code).toBe(1);
+    expect(missing.errors).toMatch(/error: there is no App "nope"\ntry: +`berth get KIND` lists/);
+  });
+
+  it("follows changes, one line each, and says when something is gone", async () => {
+    putApp(api.store, "hello");
+    let step = 0;
+    const ended = run("get apps -w", {
+      onOutput(soFar) {
+        const steps = [
+          { sees: /hello +pending/, does: () => makeReady("hello") },
+          { sees: /hello +running/, does: () => putApp(api.store, "second") },
+          { sees: /second +pending/, does: () => void api.server.close() },
+        ];
+        if (steps[step]?.sees.test(soFar)) steps[step++]?.does();
+      },
+    });
+    const { output, errors } = await ended;
+    expect(step).toBe(3);
+    expect(output.match(/hello +running/g)).toHaveLength(1);
+    expect(errors).toContain("the server has ended the stream");
+  });
+});
+
+describe("apply, diff and validate", () => {
+  it("make, change and leave alone what files say", async () => {
+    file("a.yaml", manifest("a"));
+    expect(await done("apply -f a.yaml")).toBe("app/a created\n");
+    expect(await done("apply a.yaml")).toBe("app/a unchanged\n");
+    file("a.yaml", manifest("a", "image: bb:2, port: 80"));
+    expect(await done("apply -f a.yaml")).toBe("app/a configured\n  ~ spec.image: bb:1 -> bb:2\n");
+    expect(api.store.get("App", "a")?.spec.image).toBe("bb:2");
+  });
+
+  it("change nothing with --dry-run, and show the plan", async () => {
+    const output = await done("apply -f - --dry-run", { input: manifest("a") });
+    expect(output).toContain("app/a created (dry run)\n");
+    expect(output).toContain("  + spec.image: bb:1\n");
+    expect(output).toContain("    1. create a-1  (missing)\n");
+    expect(api.store.list("App")).toEqual([]);
+  });
+
+  it("read folders, hidden files left out, and refuse a resource that two files declare", async () => {
+    file("a.yaml", manifest("a"));
+    file("b.json", JSON.stringify(parse(manifest("b"))));
+    file(".hidden.yaml", "nonsense: [");
+    file("notes.txt", "nothing");
+    expect(await done("apply -f .")).toBe("app/a created\napp/b created\n");
+    file("c.yaml", manifest("a"));
+    const twice = await run("apply -f .");
+    expect(twice.code).toBe(1);
+    expect(twice.errors).toContain('c.yaml:1:1: App "a" is declared already in a.yaml:1');
+  });
+
+  it("apply all or nothing, with each problem where it stands", async () => {
+    file("good.yaml", manifest("good"));
+    file(
+      "bad.yaml",
+      "apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: bad }\nspec:\n  imag: x\n",
+    );
+    const result = await run("apply -f .");
+    expect(result.code).toBe(1);
+    expect(result.errors).toMatch(/bad\.yaml:5:3: .*"imag".*did you mean "image"/);
+    expect(api.store.list("App")).toEqual([]);
+    const valid = await run("validate -f .", { environment: { BERTH_URL: "http://127.0.0.1:9" } });
+    expect(valid.code).toBe(1);
+    expect(valid.output).toBe("good.yaml:1: app/good valid\n");
+    expect(valid.errors).toMatch(/bad\.yaml:5:3: /);
+    expect((await run("validate -q -f good.yaml")).output).toBe("");
+  });
+
+  it("tell that printed status was pasted back", async () => {
+    file("a.yaml", manifest("a"));
+    await done("apply -f a.yaml");
+    file("pasted.yaml", await done("get app a -o yaml"));
+    expect((await run("apply -f pasted.yaml")).errors).toContain("--export");
+  });
+
+  it("diff ends with 0, 1 or 2, as diff does", async () => {
+    file("a.yaml", manifest("a"));
+    const created = await run("diff -f a.yaml");
+    expect(created.code).toBe(1);
+    expect(created.output).toContain("app/a (new)\n");
+    await done("apply -f a.yaml");
+    expect(await run("diff -f a.yaml")).toMatchObject({ code: 0, output: "" });
+    expect((await run("diff -f nowhere.yaml")).code).toBe(2);
+    expect(
+      (await run("diff -f a.yaml", { environment: { BERTH_URL: "http://127.0.0.1:9" } })).code,
+    ).toBe(2);
+    expect((await run("diff")).code).toBe(2);
+  });
+
+  it("wait until apps are ready, and tell why one is not", async () => {
+    file("a.yaml", manifest("a"));
+    const waiting = run("apply -f a.yaml --wait", {
+      onOutput: (soFar) => {
+        if (soFar === "app/a created\n") makeReady("a");
+      },
+    });
+    expect((await waiting).output).toBe("app/a created\nthe app is ready\n");
+
+    const failing = await run("apply -f - --wait", {
+      input: manifest("a", "image: bb:3, port: 80"),
+      onOutput: (soFar) => {
+        if (!soFar.startsWith("app/a configured")) return;
+        const { uid, generation } = api.store.get("App", "a")?.metadata ?? {
+          uid: "",
+          generation: 0,
+        };
+        api.store.setStatus(
+          "App",
+          "a",
+          uid,
+          appStatus(generation, {
+            phase: "failed",
+            conditions: [
+              condition("Ready", "False", generation),
+              condition("Stalled", "True", generation, { message: "exit code 7" }),
+            ],
+          }),
+        );
+      },
+    });
+    expect(failing.code).toBe(1);
+    expect(failing.errors).toMatch(
+      /app "a" has failed: exit code 7\ntry: +`berth describe a` and `berth logs a`/,
+    );
+  });
+
+  it("end with 3 when the time is over", async () => {
+    const late = await run("apply -f - --wait --timeout 50ms", { input: manifest("a") });
+    expect(late.code).toBe(3);
+    expect(late.errors).toContain('app "a" is not ready after 0s: pending');
+  });
+});
+
+describe("what changes an app", () => {
+  it("starts, stops and deploys, and says when there is nothing to do", async () => {
+    putApp(api.store, "hello");
+    expect(await done("start hello")).toBe("app/hello runs already\n");
+    expect(await done("stop app/hello")).toBe("app/hello stops\n");
+    expect(api.store.get("App", "hello")?.spec.running).toBe(false);
+    expect(await done("stop hello")).toBe("app/hello is stopped already\n");
+    expect(await done("start hello -o name")).toBe("app/hello\n");
+    expect(await done("deploy hello --image bb:2")).toBe("app/hello deploys bb:2\n");
+    expect(await done("deploy hello --image bb:2")).toBe("app/hello has that image already\n");
+    expect(await done("restart hello")).toBe("app/hello restarts\n");
+    expect(JSON.parse(await done("retry hello -o json"))).toMatchObject({ name: "hello" });
+  });
+
+  it("changes nothing in a dry run", async () => {
+    putApp(api.store, "hello");
+    const output = await done("deploy hello --image bb:2 --dry-run");
+    expect(output).toContain("~ spec.image: bb:1 -> bb:2");
+    expect(api.store.get("App", "hello")?.spec.image).toBe("bb:1");
+  });
+
+  it("speaks of --force where a file owns the field", async () => {
+    putApp(api.store, "hello", { image: "bb:1", port: 80 }, "file:hello.yaml");
+    const refused = await run("deploy hello --image bb:2");
+    expect(refused.code).toBe(1);
+    expect(refused.errors).toContain("hello.yaml");
+    expect(refused.errors).toContain("use --force");
+    expect(refused.errors).not.toContain("?force");
+    await done("deploy hello --image bb:2 --force");
+    expect(api.store.get("App", "hello")?.spec.image).toBe("bb:2");
+  });
+
+  it("says that builds are not there yet", async () => {
+    const result = await run("deploy .");
+    expect(result.code).toBe(1);
+    expect(result.errors).toContain("not there yet");
+  });
+
+  it("creates of an image, with variables and secrets", async () => {
+    await done("secrets set db password=x");
+    await done(
+      "create web --image bb:1 --port 80 --domain web.test -e A=b=c -e P=secret:db/password --label team=x",
+    );
+    expect(api.store.get("App", "web")).toMatchObject({
+      metadata: { labels: { team: "x" } },
+      spec: {
+        image: "bb:1",
+        port: 80,
+        domain: "web.test",
+        env: { A: "b=c", P: { secret: "db", key: "password" } },
+      },
+    });
+    expect((await run("create web --image bb:1")).errors).toContain("web");
+    for (const line of [
+      "create web",
+      "create web --image a --template b",
+      "create web --template b --port 80",
+      "create web --image a -p x=y",
+      "create web --image a --port 99999",
+      "create web --image a -e novalue",
+    ])
+      expect(await run(line)).toMatchObject({ code: 2 });
+  });
+
+  it("deletes, and wants a word before data goes", async () => {
+    putApp(api.store, "hello");
+    putApp(api.store, "other");
+    expect(await done("delete hello --dry-run")).toContain("would delete");
+    expect(api.store.get("App", "hello")?.metadata.deletionTimestamp).toBeNull();
+    const refused = await run("delete hello --volumes");
+    expect(refused).toMatchObject({ code: 2 });
+    expect(refused.errors).toContain("--yes");
+    expect(await done("delete hello other --volumes --yes")).toBe(
+      "app/hello deleting\napp/other deleting\n",
+    );
+    expect((await run("delete nope")).code).toBe(1);
+    expect(await done("delete nope --ignore-not-found")).toBe("app/nope is not there\n");
+    expect((await run("delete")).code).toBe(2);
+    expect((await run("delete hello --wait --timeout 50ms")).code).toBe(3);
+  });
+
+  it("deletes what a file declares, and waits until it is gone", async () => {
+    file("a.yaml", manifest("a"));
+    await done("apply -f a.yaml");
+    const { output, code } = await run("delete -f a.yaml --wait", {
+      onOutput: (soFar) => {
+        if (soFar === "app/a deleting\n")
+          for (const finalizer of api.store.get("App", "a")?.metadata.finalizers ?? [])
+            api.store.removeFinalizer("App", "a", finalizer);
+      },
+    });
+    expect({ output, code }).toEqual({ output: "app/a deleting\napp/a is gone\n", code: 0 });
+  });
+});
+
+describe("edit", () => {
+  it("applies what the editor saved, and keeps text that is refused", async () => {
+    putApp(api.store, "hello");
+    const edit = (EDITOR: string) => run("edit hello", { environment: { EDITOR } });
+    expect((await edit("sed -i s/80/81/")).output).toBe(
+      "app/hello configured\n  ~ spec.port: 80 -> 81\n",
+    );
+    expect((await edit("true")).output).toBe("app/hello unchanged\n");
+    const wrong = await edit("sed -i s/port/prot/");
+    expect(wrong.code).toBe(1);
+    expect(wrong.errors).toMatch(/:\d+:3: .*"prot".*did you mean "port"/);
+    const kept = /your text is kept in (\S+)/.exec(wrong.errors)?.[1] ?? "";
+    expect(readFileSync(kept, "utf8")).toContain("prot: 81");
+    rmSync(dirname(kept), { recursive: true });
+    expect((await edit("false")).errors).toContain("set EDITOR");
+    expect((await run("edit secret db")).errors).toContain("berth secrets set db");
+  });
+});
+
+describe("secrets", () => {
+  it("go in by value, file and standard input, and never come out", async () => {
+    file("key.pem", "line 1\nline 2\n");
+    const made = await done("secrets set db user=me key=@key.pem password=-", {
+      input: "s3cret\n",
+    });
+    expect(made).toBe("secret/db created with 3 values\n");
+    expect(api.store.secrets.reveal("db")).toEqual({
+      user: "me",
+      key: "line 1\nline 2\n",
+      password: "s3cret",
+    });
+    const shown =
+      (await done("secrets")) +
+      (await done("describe secret db")) +
+      (await done("get secret db -o yaml"));
+    expect(shown).toContain("password");
+    expect(shown).not.toContain("s3cret");
+    await done("secrets set db user=you");
+    expect(api.store.secrets.reveal("db")).toMatchObject({ user: "you", password: "s3cret" });
+    await done("secrets rm db key");
+    expect(api.store.secrets.reveal("db")).toEqual({ user: "you", password: "s3cret" });
+    await done("secrets set db --replace only=1");
+    expect(api.store.secrets.reveal("db")).toEqual({ only: "1" });
+    expect((await run("secrets rm db nokey")).errors).toContain("no key nokey");
+    await done("secrets rm db");
+    expect(api.store.list("Secret")).toEqual([]);
+  });
+
+  it("for registries keep their type", async () => {
+    await done("secrets set hub --type registry server=ghcr.io username=me password=p");
+    expect(await done("secrets ls")).toMatch(/hub +registry/);
+    expect((await run("secrets set hub --type opaque a=1")).code).toBe(2);
+  });
+
+  it("must be pairs, and files must be there", async () => {
+    expect((await run("secrets set db novalue")).code).toBe(2);
+    expect((await run("secrets set db a=@nowhere")).errors).toContain("cannot read nowhere");
+    const binary = await run("secrets set db a=-", { input: new Uint8Array([0xff, 0xfe, 0]) });
+    expect(binary.errors).toContain("not UTF-8");
+  });
+});
+
+describe("what tells about things", () => {
+  it("describes an app with conditions, containers, revisions and events", async () => {
+    putApp(api.store, "hello");
+    makeReady("hello");
+    api.store.events.record({
+      kind: "App",
+      name: "hello",
+      type: "Warning",
+      reason: "Odd",
+      message: "was odd",
+    });
+    const text = await done("describe hello");
+    for (const part of [
+      "Name:",
+      "Status:      running, ready",
+      "Spec:\n  image: bb:1",
+      "Conditions:",
+      "Ready   True",
+      "Containers:\n  none",
+      "Odd",
+      "was odd",
+    ])
+      expect(text).toContain(part);
+    expect(await done("describe app hello")).toBe(text);
+    expect(await done("describe app/hello")).toBe(text);
+  });
+
+  it("shows logs, with times and containers where asked", async () => {
+    putApp(api.store, "hello");
+    api.control.logs = async function* () {
+      yield { time: "2030-01-01T00:00:00.000Z", stream: "stdout", message: "one", container: "c1" };
+      yield { time: "2030-01-01T00:00:01.000Z", stream: "stderr", message: "two", container: "c1" };
+    };
+    expect(await done("logs hello")).toBe("one\ntwo\n");
+    expect(await done("logs hello --tail 5 -t --prefix")).toContain(
+      "2030-01-01T00:00:01.000Z [c1] two\n",
+    );
+    expect(api.control.logOptions.at(-1)).toMatchObject({ tail: 5, follow: false });
+    expect(await done("logs hello -f")).toBe("one\ntwo\n");
+    expect((await run("logs hello --tail 0")).code).toBe(2);
+    expect((await run("logs nope")).code).toBe(1);
+  });
+
+  it("shows events oldest first, and follows them without a gap", async () => {
+    putApp(api.store, "hello");
+    const record = (message: string) =>
+      api.store.events.record({
+        kind: "App",
+        name: "hello",
+        type: "Normal",
+        reason: "Test",
+        message,
+      });
+    record("first");
+    record("second");
+    const lines = (await done("events hello")).trim().split("\n");
+    expect(lines[1]).toMatch(/Normal +Test +app\/hello +first$/);
+    expect(lines[2]).toContain("second");
+    expect((await run("events hello --warnings")).errors).toContain("no events");
+    let isRecorded = false;
+    const { output } = await run("events -w", {
+      onOutput(soFar) {
+        if (!isRecorded) {
+          isRecorded = true;
+          record("third");
+        }
+        if (soFar.includes("third")) void api.server.close();
+      },
+    });
+    expect(output).toContain("third");
+  });
+
+  it("shows the specs folder with file:line:column, and what waits to be pruned", async () => {
+    api.control.report = {
+      folder: "/srv/specs",
+      state: "watching",
+      message: null,
+      files: [
+        {
+          file: "a.yaml",
+          state: "applied",
+          contentHash: "0".repeat(64),
+          resources: [{ kind: "App", name: "a", yielded: [] }],
+          errors: [],
+          time: "2030-01-01T00:00:00.000Z",
+        },
+        {
+          file: "b.yaml",
+          state: "invalid",
+          contentHash: "1".repeat(64),
+          resources: [],
+          errors: [{ line: 3, column: 5, message: "is wrong" }],
+          time: "2030-01-01T00:00:00.000Z",
+        },
+      ],
+      pendingPrune: [{ kind: "App", name: "old", file: "old.yaml" }],
+    };
+    const text = await done("specs");
+    expect(text).toContain("/srv/specs/b.yaml:3:5: is wrong");
+    expect(text).toContain("app/old (was in old.yaml)");
+    expect((await run("specs --check")).code).toBe(1);
+    expect(await done("prune")).toContain("berth prune --confirm");
+    expect(await done("prune --confirm")).toBe("app/old deleting\n");
+  });
+
+  it("shows plan, audit, status, settings, versions and models", async () => {
+    await done("create hello --image bb:1 --port 80");
+    expect(await done("plan hello")).toContain("1. create hello-1  (missing)");
+    expect(await done("audit hello")).toMatch(/create +app\/hello/);
+    expect(await done("status")).toMatch(/Apps: +1, of which 0 ready/);
+    expect(await done("config --server")).toMatch(/password +\(secret\) +environment/);
+    expect(JSON.parse(await done("version -o json"))).toMatchObject({ server: "1.2.3" });
+    expect(await run("models ls")).toMatchObject({ code: 0, output: "" });
+    expect(parse(await done("status -o yaml"))).toMatchObject({ health: { runtime: "connected" } });
+  });
+
+  it("makes tokens that work, prints them alone, and ends them", async () => {
+    const { output, errors } = await run("token create ci --scope read --expires-in 1h");
+    expect(output).toMatch(/^\S+\n$/);
+    expect(errors).toContain("shown this once");
+    const environment = { BERTH_TOKEN: output.trim() };
+    expect((await run("get apps", { environment })).code).toBe(0);
+    const refused = await run("create a --image bb:1", { environment });
+    expect(refused.code).toBe(1);
+    expect(refused.errors).toContain("wider scope");
+    expect(await done("token ls")).toMatch(/ci +named +read/);
+    await done("token revoke ci");
+    const ended = await run("get apps", { environment });
+    expect(ended.errors).toContain("berth login");
+  });
+
+  it("saves a backup that only its owner can read, and never over another file", async () => {
+    putApp(api.store, "hello");
+    expect(await done("backup b.db")).toMatch(/^b\.db: \d/);
+    const saved = join(folder, "b.db");
+    expect(statSync(saved).mode & 0o777).toBe(0o600);
+    expect(readFileSync(saved).subarray(0, 15).toString()).toBe("SQLite format 3");
+    expect((await run("backup b.db")).errors).toContain("--force");
+    await done("backup b.db --force");
+    expect((await done("backup -")).slice(0, 15)).toBe("SQLite format 3");
+  });
+});

@@ -1,0 +1,201 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import os from "node:os";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { type Clock, systemClock } from "../../../../src/base/clock.ts";
+import { DockerRuntime } from "../../../../src/controller/runtime/docker.ts";
+
+const signal = new AbortController().signal;
+
+type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void;
+
+/** An HTTP server on a socket that answers as the test says. */
+async function startEngine(answer: Answer) {
+  const dir = await mkdtemp(path.join(os.tmpdir(), "berth-engine-"));
+  const seen: { url: string; body: string }[] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => (body += chunk.toString()));
+    request.on("end", () => {
+      seen.push({ url: request.url ?? "", body });
+      answer(request, response, body);
+    });
+  });
+  const socket = path.join(dir, "docker.sock");
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  return {
+    host: `unix://${socket}`,
+    seen,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+const json = (response: ServerResponse, value: unknown, status = 200) => {
+  response.writeHead(status, { "Content-Type": "application/json" });
+  response.end(JSON.stringify(value));
+};
+
+const version = (api: string, min = "1.24") => ({
+  Version: "99.0",
+  ApiVersion: api,
+  MinAPIVersion: min,
+  Os: "linux",
+  Arch: "amd64",
+});
+
+describe("agreeing on an API version", () => {
+  it.each([
+    ["1.41", "/v1.41/info"],
+    ["1.44", "/v1.44/info"],
+    ["1.99", "/v1.47/info"],
+  ])("of an engine that speaks %s it uses %s", async (api, url) => {
+    await using engine = await startEngine((request, response) =>
+      json(response, request.url === "/version" ? version(api) : { NCPU: 4, MemTotal: 1024 }),
+    );
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    expect(await runtime.info(signal)).toMatchObject({ cpus: 4, memoryBytes: 1024 });
+    await runtime.info(signal);
+    expect(engine.seen.map((request) => request.url)).toEqual(["/version", url, url]);
+  });
+
+  it.each([
+    [version("1.40"), "too old"],
+    [version("1.99", "1.60"), "too new"],
+    [{ hello: "world" }, "no engine"],
+  ])("refuses what it cannot speak to (%#)", async (answer, part) => {
+    await using engine = await startEngine((_, response) => json(response, answer));
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    await expect(runtime.info(signal)).rejects.toMatchObject({
+      code: "engine_error",
+      message: expect.stringContaining(part),
+    });
+  });
+
+  it("asks again when the engine comes back as another version", async () => {
+    let api = "1.41";
+    let cut = false;
+    await using engine = await startEngine((request, response) => {
+      if (cut) request.socket.destroy();
+      else json(response, request.url === "/version" ? version(api) : {});
+    });
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    expect((await runtime.info(signal)).apiVersion).toBe("1.41");
+    cut = true;
+    await expect(runtime.info(signal)).rejects.toMatchObject({ code: "engine_unreachable" });
+    cut = false;
+    api = "1.43";
+    expect((await runtime.info(signal)).apiVersion).toBe("1.43");
+  });
+});
+
+describe("calls", () => {
+  it("have a time limit, after which the engine counts as away", async () => {
+    // Fires every timer at once when the engine has been asked: no test waits thirty seconds.
+    const timers = new Set<() => void>();
+    const clock: Clock = {
+      now: () => 0,
+      setTimer: (_, callback) => {
+        timers.add(callback);
+        return () => timers.delete(callback);
+      },
+    };
+    await using engine = await startEngine((request, response) => {
+      if (request.url === "/version") json(response, version("1.41"));
+      else for (const fire of timers) fire();
+    });
+    await using runtime = new DockerRuntime({ host: engine.host, clock });
+    await expect(runtime.listContainers({ instance: "x" }, signal)).rejects.toMatchObject({
+      code: "engine_unreachable",
+      message: expect.stringContaining("did not answer within 30 s"),
+    });
+    expect(timers.size).toBe(0);
+  });
+
+  it("end with the reason of the signal, and let go of it", async () => {
+    const controller = new AbortController();
+    const reason = new Error("the process ends");
+    await using engine = await startEngine((request, response) => {
+      if (request.url === "/version") json(response, version("1.41"));
+      else controller.abort(reason);
+    });
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    await expect(runtime.info(controller.signal)).rejects.toBe(reason);
+  });
+
+  it("keep secrets of the environment out of the URL", async () => {
+    await using engine = await startEngine((request, response) => {
+      if (request.url === "/version") json(response, version("1.41"));
+      else json(response, { Id: "abc" }, 201);
+    });
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    const spec = {
+      name: "one",
+      image: "web:1",
+      labels: {},
+      env: ["TOKEN=very-secret"],
+      network: "net",
+      aliases: [],
+      mounts: [],
+      publish: [],
+      stopGraceMs: 1_000,
+    };
+    expect(await runtime.createContainer(spec, signal)).toBe("abc");
+    const [, created] = engine.seen;
+    expect(created?.url).toBe("/v1.41/containers/create?name=one");
+    expect(JSON.parse(created?.body ?? "")).toMatchObject({ Env: ["TOKEN=very-secret"] });
+  });
+
+  it("make one list and one inspection for each container, and leave out what is gone meanwhile", async () => {
+    await using engine = await startEngine((request, response) => {
+      const url = request.url ?? "";
+      if (url === "/version") json(response, version("1.41"));
+      else if (url.includes("/containers/json")) json(response, [{ Id: "a" }, { Id: "b" }]);
+      else json(response, { message: "No such container: a" }, 404);
+    });
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    expect(await runtime.listContainers({ instance: "x" }, signal)).toEqual([]);
+    expect(engine.seen).toHaveLength(4);
+  });
+});
+
+const layer = (id: string, status: string, current?: number, total?: number) =>
+  `${JSON.stringify({ id, status, progressDetail: current === undefined ? {} : { current, total } })}\n`;
+
+describe("a pull", () => {
+  it("reports an error that comes within the stream", async () => {
+    await using engine = await startEngine((request, response) => {
+      if (request.url === "/version") return json(response, version("1.41"));
+      response.write(`${JSON.stringify({ status: "Pulling from web", id: "1" })}\n`);
+      return response.end(
+        `${JSON.stringify({ error: "write /x: no space left on device", errorDetail: {} })}\n`,
+      );
+    });
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    await expect(runtime.pullImage("web:1", undefined, () => {}, signal)).rejects.toMatchObject({
+      code: "disk_full",
+    });
+  });
+
+  it("adds the layers up", async () => {
+    await using engine = await startEngine((request, response) => {
+      if (request.url === "/version") return json(response, version("1.41"));
+      response.write(layer("a", "Downloading", 10, 100) + layer("b", "Downloading", 50, 50));
+      response.write(layer("a", "Download complete") + layer("b", "Extracting", 1, 50));
+      return response.end(layer("b", "Pull complete"));
+    });
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    const reports: number[][] = [];
+    await runtime.pullImage(
+      "web:1",
+      undefined,
+      (report) => reports.push([report.currentBytes, report.totalBytes]),
+      signal,
+    );
+    expect(reports.at(-1)).toEqual([150, 150]);
+  });
+});

@@ -1,0 +1,192 @@
+import { describe, expect, it } from "vitest";
+import { parseDockerHost } from "../../../../src/controller/runtime/docker-address.ts";
+import {
+  engineError,
+  fromEngineText,
+  PULL,
+} from "../../../../src/controller/runtime/docker-errors.ts";
+import { parseListening } from "../../../../src/controller/runtime/docker-ports.ts";
+import { splitReference } from "../../../../src/controller/runtime/docker-reference.ts";
+
+describe("the engine's address", () => {
+  it.each([
+    [undefined, { transport: "unix", socketPath: "/var/run/docker.sock", local: true }],
+    ["unix:///run/x.sock", { transport: "unix", socketPath: "/run/x.sock", local: true }],
+    ["/run/x.sock", { transport: "unix", socketPath: "/run/x.sock", local: true }],
+    ["tcp://10.0.0.2:2375", { transport: "http", host: "10.0.0.2", port: 2375, local: false }],
+    ["tcp://box:2376", { transport: "https", host: "box", port: 2376, local: false }],
+    ["http://box", { transport: "http", host: "box", port: 2375, local: false }],
+    ["https://box", { transport: "https", host: "box", port: 2376, local: false }],
+    ["box:1234", { transport: "http", host: "box", port: 1234, local: false }],
+    ["tcp://[fd00::2]:2375", { transport: "http", host: "fd00::2", port: 2375, local: false }],
+  ])("reads %s", (text, expected) => {
+    expect(parseDockerHost(text)).toEqual(expected);
+  });
+
+  it.each([
+    "ssh://root@box",
+    "npipe:////./pipe/docker",
+    "tcp://",
+    "tcp://box/path",
+    "tcp://u:p@box",
+  ])("refuses %s, without repeating it", (text) => {
+    expect(() => parseDockerHost(text)).toThrow(
+      expect.objectContaining({
+        code: "invalid_request",
+        message: expect.not.stringContaining(text),
+      }),
+    );
+  });
+});
+
+describe("an image reference", () => {
+  const digest = `sha256:${"a".repeat(64)}`;
+  it.each([
+    ["nginx", "nginx", "latest"],
+    ["nginx:1.27", "nginx", "1.27"],
+    ["localhost:5000/team/app", "localhost:5000/team/app", "latest"],
+    ["localhost:5000/team/app:2", "localhost:5000/team/app", "2"],
+    [`nginx:1.27@${digest}`, "nginx", digest],
+    [`localhost:5000/app@${digest}`, "localhost:5000/app", digest],
+  ])("splits %s", (reference, image, tag) => {
+    expect(splitReference(reference)).toEqual({ image, tag });
+  });
+
+  it.each(["", "a b", "../x", "a//b", "a?b=c", "a#b", "nginx:1\n"])("refuses %j", (reference) => {
+    expect(() => splitReference(reference)).toThrow(
+      expect.objectContaining({ code: "image_not_found" }),
+    );
+  });
+});
+
+describe("what the engine says", () => {
+  it.each([
+    [
+      "start the container x",
+      "driver failed programming external connectivity on endpoint x (abc): Bind for 127.0.0.1:8080 failed: port is already allocated",
+      "port_taken",
+      "127.0.0.1:8080",
+    ],
+    [
+      "start the container x",
+      "driver failed programming external connectivity on endpoint x: Error starting userland proxy: listen tcp4 0.0.0.0:80: bind: address already in use",
+      "port_taken",
+      "0.0.0.0:80",
+    ],
+    [
+      "start the container x",
+      "failed to bind host port for 127.0.0.1:80:172.18.0.2:80/tcp: address already in use",
+      "port_taken",
+      "port",
+    ],
+    [
+      "create the container x",
+      "open /var/lib/docker/overlay2/abc/lower: no space left on device",
+      "disk_full",
+      "disk is full",
+    ],
+    [
+      "create the container x from y",
+      "No such image: y:latest",
+      "image_not_found",
+      "no such image",
+    ],
+    [
+      `${PULL}x`,
+      "manifest for x:9 not found: manifest unknown: manifest unknown",
+      "image_not_found",
+      "no such image",
+    ],
+    [
+      `${PULL}x`,
+      "no matching manifest for linux/arm64/v8 in the manifest list entries",
+      "image_not_found",
+      "platform",
+    ],
+    [
+      `${PULL}x`,
+      "pull access denied for x, repository does not exist or may require 'docker login': denied: requested access to the resource is denied",
+      "image_not_found",
+      "private",
+    ],
+    [`${PULL}x`, 'Head "https://ghcr.io/v2/x/manifests/1": denied', "registry_denied", "denied"],
+    [
+      `${PULL}x`,
+      'Get "https://r.test/v2/": unauthorized: authentication required',
+      "registry_denied",
+      "denied",
+    ],
+    [
+      `${PULL}x`,
+      "toomanyrequests: You have reached your pull rate limit",
+      "engine_error",
+      "limits",
+    ],
+    [
+      `${PULL}x`,
+      'Get "https://r.test/v2/": dial tcp: lookup r.test: no such host',
+      "engine_error",
+      "r.test",
+    ],
+    [
+      `${PULL}x`,
+      "write /var/lib/docker/tmp/GetImageBlob1: no space left on device",
+      "disk_full",
+      "disk is full",
+    ],
+    [
+      "start the container x",
+      'failed to create task for container: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "/app": permission denied: unknown',
+      "engine_error",
+      'x: exec: "/app": permission denied',
+    ],
+    [
+      "create the network x",
+      "could not find an available, non-overlapping IPv4 address pool among the defaults",
+      "engine_error",
+      "network range",
+    ],
+    [
+      "start the container x",
+      "error creating overlay mount to /var/lib/docker/overlay2/abc/merged: too many levels",
+      "engine_error",
+      "(a file of the engine)",
+    ],
+  ])("%s: %s", (asked, text, code, part) => {
+    const error = fromEngineText(text, asked, 500);
+    expect(error.code).toBe(code);
+    expect(error.message).toContain(part);
+    expect(error.message).toContain(asked);
+    expect(error.message).not.toContain("/var/lib");
+  });
+
+  it.each(["ECONNREFUSED", "ENOENT", "ECONNRESET", "EACCES", "ETIMEDOUT", "EPIPE", "EHOSTUNREACH"])(
+    "takes %s for an engine that is away, and keeps the socket's path to itself",
+    (code) => {
+      const failure = Object.assign(new Error(`connect ${code} /srv/secret/docker.sock`), { code });
+      const error = engineError(failure, "list the containers");
+      expect(error.code).toBe("engine_unreachable");
+      expect(error.message).not.toContain("/srv");
+      expect(error.hint).toBeTruthy();
+    },
+  );
+
+  it("does not take a fault of this program for an engine that is away", () => {
+    expect(engineError(new TypeError("x is undefined"), "list the containers").code).toBe(
+      "internal",
+    );
+  });
+});
+
+describe("the table of sockets", () => {
+  it("tells the ports that are listened on, once each, the engine's name server aside", () => {
+    const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
+   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
+   1: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
+   2: 0B00007F:9C40 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
+   3: 0100007F:1F91 0100007F:0050 01 00000000:00000000 00:00000000 00000000     0        0 1 1
+   0: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 00000000:00000000 0 0 0`;
+    expect(parseListening(table)).toEqual([80, 8080]);
+    expect(parseListening("")).toEqual([]);
+  });
+});

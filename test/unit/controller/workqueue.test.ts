@@ -1,0 +1,103 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { BACKOFF_MAX_MS, backoffMs } from "../../../src/controller/backoff.ts";
+import { WorkQueue } from "../../../src/controller/workqueue.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+/** Takes what is due now, or undefined where nothing is. */
+async function takeNow(queue: WorkQueue, clock: VirtualClock): Promise<string | undefined> {
+  let taken: string | undefined;
+  void queue.take().then((key) => {
+    taken = key;
+  });
+  await clock.settle();
+  return taken;
+}
+
+describe("WorkQueue", () => {
+  test("any number of additions before a run collapse into one", async () => {
+    const clock = new VirtualClock();
+    const queue = new WorkQueue(clock);
+    for (let i = 0; i < 100; i += 1) queue.add("a", "event");
+    expect(await takeNow(queue, clock)).toBe("a");
+    expect(queue.depth).toEqual({ waiting: 0, processing: 1, delayed: 0 });
+    queue.done("a");
+    expect(await takeNow(queue, clock)).toBeUndefined();
+  });
+
+  test("a key added while it is worked on runs once more afterwards, and never on two workers", async () => {
+    const clock = new VirtualClock();
+    const queue = new WorkQueue(clock);
+    queue.add("a", "event");
+    expect(await takeNow(queue, clock)).toBe("a");
+    const taken: string[] = [];
+    void queue.take().then((key) => taken.push(key ?? ""));
+    queue.add("a", "event");
+    queue.add("a", "spec");
+    await clock.settle();
+    expect(taken).toEqual([]);
+    queue.done("a");
+    await clock.settle();
+    expect(taken).toEqual(["a"]);
+  });
+
+  test("a person's action goes first, then the spec, then events, then the resync", async () => {
+    const clock = new VirtualClock();
+    const queue = new WorkQueue(clock);
+    queue.add("resync", "resync");
+    queue.add("event", "event");
+    queue.add("spec", "spec");
+    queue.add("user", "user");
+    const order = [];
+    for (let i = 0; i < 4; i += 1) order.push(await takeNow(queue, clock));
+    expect(order).toEqual(["user", "spec", "event", "resync"]);
+  });
+
+  test("what has waited long enough goes before newer, more urgent keys", async () => {
+    const clock = new VirtualClock();
+    const queue = new WorkQueue(clock);
+    queue.add("old", "resync");
+    await clock.advance(6_001);
+    queue.add("new", "user");
+    expect(await takeNow(queue, clock)).toBe("old");
+  });
+
+  test("the last word on a delay wins, and a run takes it back", async () => {
+    const clock = new VirtualClock();
+    const queue = new WorkQueue(clock);
+    queue.addAfter("a", 60_000, "event");
+    queue.addAfter("a", 1_000, "event");
+    await clock.advance(1_000);
+    expect(await takeNow(queue, clock)).toBe("a");
+    queue.addAfter("a", 5_000, "event");
+    queue.done("a");
+    queue.add("a", "user");
+    expect(await takeNow(queue, clock)).toBe("a");
+    queue.done("a");
+    await clock.advance(10_000);
+    expect(queue.depth).toEqual({ waiting: 0, processing: 0, delayed: 0 });
+  });
+
+  test("closing hands undefined to every waiting worker", async () => {
+    const clock = new VirtualClock();
+    const queue = new WorkQueue(clock);
+    const results = [queue.take(), queue.take()];
+    queue.close();
+    expect(await Promise.all(results)).toEqual([undefined, undefined]);
+    queue.add("late", "user");
+    expect(await queue.take()).toBeUndefined();
+  });
+});
+
+describe("backoffMs", () => {
+  test("doubles from 250 ms, stays within its jitter and its cap", () => {
+    fc.assert(
+      fc.property(fc.nat(1000), fc.double({ min: 0, max: 1, noNaN: true }), (failures, random) => {
+        const full = Math.min(250 * 2 ** Math.min(failures, 30), BACKOFF_MAX_MS);
+        const delayMs = backoffMs(failures, () => random);
+        expect(delayMs).toBeGreaterThanOrEqual(Math.floor(full * 0.8));
+        expect(delayMs).toBeLessThanOrEqual(full);
+      }),
+    );
+  });
+});

@@ -1,0 +1,76 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { type Manifest, specSchemas } from "../../../src/resources/kinds.ts";
+import { parseDocuments } from "../../../src/resources/parse.ts";
+import { isOfKind, manifestOf } from "../../support/manifests.ts";
+import { fieldsOf } from "../../support/schema-fields.ts";
+import { World } from "../../support/world.ts";
+
+const folder = join(import.meta.dirname, "../../../examples/specs");
+const files = readdirSync(folder).filter((file) => file.endsWith(".yaml"));
+
+test("the examples were seen", () => {
+  expect(files.length).toBeGreaterThanOrEqual(8);
+});
+
+describe.each(files)("examples/specs/%s", (file) => {
+  test("is applied, and every App comes to be as it says", async () => {
+    const manifests = read(file);
+    const apps = manifests.filter((manifest) => isOfKind(manifest, "App"));
+    const images = Object.fromEntries(apps.map((app) => [app.spec.image ?? "", {}]));
+    await using world = new World({ images });
+    world.boot();
+    for (const manifest of manifests) applyTo(world, manifest);
+    for (const { metadata, spec } of apps) {
+      await world.phase(metadata.name, spec.running === false ? "stopped" : "running");
+    }
+    expect(
+      manifests.map(({ kind, metadata }) => world.store.get(kind, metadata.name)),
+    ).not.toContain(undefined);
+    // The same again changes nothing.
+    const calls = world.store.lastSequence;
+    for (const manifest of manifests) expect(applyTo(world, manifest).changes).toEqual([]);
+    expect(world.store.lastSequence).toBe(calls);
+  });
+});
+
+test("every-field.yaml has every field of an App, but for what excludes another one", () => {
+  const { spec } = manifestOf(read("every-field.yaml"), "App", "every-field");
+  const missing = fieldsOf(specSchemas.App)
+    .map((field) => field.path)
+    .filter((path) => !has(spec, path.split(".")));
+  expect(missing.filter((path) => !path.startsWith("source"))).toEqual(["healthCheck.command"]);
+});
+
+function read(file: string): Manifest[] {
+  const { documents, errors } = parseDocuments(readFileSync(join(folder, file)));
+  expect(errors).toEqual([]);
+  return documents.map((document) => document.manifest);
+}
+
+function applyTo(world: World, { kind, metadata, spec }: Manifest) {
+  return world.store.apply({
+    kind,
+    name: metadata.name,
+    manager: "file:example.yaml",
+    actor: { name: "file:example.yaml" },
+    mode: "replace",
+    declares: true,
+    spec,
+    ...(metadata.labels ? { labels: metadata.labels } : {}),
+    ...(metadata.annotations ? { annotations: metadata.annotations } : {}),
+  });
+}
+
+/** Whether a value has the field of a path such as `volumes[].name` or `env.<key>.secret`. */
+function has(value: unknown, [part = "", ...rest]: string[]): boolean {
+  if (part === "") return true;
+  if (typeof value !== "object" || value === null) return false;
+  if (part === "<key>") return Object.values(value).some((item) => has(item, rest));
+  const field: unknown = Object.entries(value).find(([key]) => key === part.replace("[]", ""))?.[1];
+  if (field === undefined) return false;
+  return Array.isArray(field) && part.endsWith("[]")
+    ? field.some((item) => has(item, rest))
+    : has(field, rest);
+}

@@ -1,0 +1,130 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import type { AppSpec } from "../../../src/resources/app.ts";
+import { effectiveApp } from "../../../src/resources/app-defaults.ts";
+import { API_VERSION, kinds, specSchemas } from "../../../src/resources/kinds.ts";
+import { parseDocuments } from "../../../src/resources/parse.ts";
+import { phases } from "../../../src/resources/status.ts";
+import { validateSpec } from "../../../src/resources/validate.ts";
+import { fieldsOf } from "../../support/schema-fields.ts";
+
+const root = join(import.meta.dirname, "../../..");
+const docOf = (kind: string) => readFileSync(join(root, `docs/kinds/${kind}.md`), "utf8");
+
+describe.each(kinds)("docs/kinds/%s.md", (kind) => {
+  const doc = docOf(kind);
+  const rows = tableAfter(doc, "### Fields of `spec`");
+  const fields = fieldsOf(specSchemas[kind]);
+
+  test("the schema was seen", () => {
+    expect(fields.length).toBeGreaterThan(1);
+  });
+
+  test("has a row for every field of the schema, in its order, and for nothing else", () => {
+    expect(rows.map((row) => row.field)).toEqual(fields.map((field) => field.path));
+  });
+
+  test("says of every field what it takes, and whether it is required", () => {
+    expect(rows.map((row) => [row.field, row.type, row.default === "required"])).toEqual(
+      fields.map((field) => [field.path, field.type, field.required]),
+    );
+  });
+
+  test("says how to write, operate and read the status", () => {
+    expect(doc.match(/^#{1,2} .*$/gm)).toEqual([
+      `# ${kind}`,
+      "## Write",
+      "## Operate",
+      "## Status",
+    ]);
+  });
+
+  test("its examples are valid", () => {
+    const examples = [...doc.matchAll(/```yaml\n(.*?)```/gs)]
+      .map((match) => match[1] ?? "")
+      .filter((text) => text.startsWith(`apiVersion: ${API_VERSION}`));
+    expect(examples.length).toBeGreaterThan(0);
+    for (const example of examples) {
+      const { documents, errors } = parseDocuments(example);
+      expect(errors).toEqual([]);
+      expect(documents.map((document) => document.manifest.kind)).toEqual([kind]);
+    }
+  });
+});
+
+describe("defaults of App", () => {
+  const defaults = tableAfter(docOf("App"), "### Fields of `spec`")
+    .filter((row) => /^`[^`]+`$/.test(row.default) && row.field !== "healthCheck.port")
+    .map((row) => [row.field, row.default.slice(1, -1)] as const);
+
+  test("were seen", () => {
+    expect(defaults.length).toBeGreaterThan(12);
+  });
+
+  test.each(defaults)("%s is %s where it is left out", (field, text) => {
+    expect(normal(withField(field, parse(text)))).toEqual(normal(base()));
+  });
+
+  test("a wrong one would be noticed", () => {
+    expect(normal(withField("stopGracePeriod", "11s"))).not.toEqual(normal(base()));
+    expect(normal(withField("volumes[].readOnly", true))).not.toEqual(normal(base()));
+  });
+});
+
+test("the phases of the status are told, all of them", () => {
+  const told = tableAfter(docOf("App"), "`phase` is one word").map((row) => row.field);
+  expect(told).toEqual([...phases]);
+});
+
+interface Row {
+  readonly field: string;
+  readonly type: string;
+  readonly default: string;
+}
+
+/** The rows of the first table below a line that begins with `heading`; its first column without backticks. */
+function tableAfter(doc: string, heading: string): Row[] {
+  const lines = doc.slice(doc.indexOf(heading)).split("\n");
+  const start = lines.findIndex((line) => line.startsWith("|"));
+  const table = lines.slice(start + 2);
+  return table
+    .slice(
+      0,
+      table.findIndex((line) => !line.startsWith("|")),
+    )
+    .map((line) => {
+      const [, field = "", type = "", preset = ""] = line.split("|").map((cell) => cell.trim());
+      return { field: field.replaceAll("`", ""), type, default: preset };
+    });
+}
+
+/** A spec with one of everything that has parts. */
+function base(): Record<string, unknown> {
+  return {
+    image: "img:1",
+    port: 80,
+    ports: [{ host: 81, container: 82 }],
+    volumes: [{ name: "data", path: "/data" }],
+    healthCheck: {},
+  };
+}
+
+function withField(path: string, value: unknown): Record<string, unknown> {
+  const put = (target: unknown, [part = "", ...rest]: string[]): unknown => {
+    const record: Record<string, unknown> = { ...Object(target) };
+    const name = part.replace("[]", "");
+    const old = record[name];
+    if (rest.length === 0) record[name] = value;
+    else if (Array.isArray(old)) record[name] = old.map((item: unknown) => put(item, rest));
+    else record[name] = put(old, rest);
+    return record;
+  };
+  return { ...base(), ...Object(put(base(), path.split("."))) };
+}
+
+function normal(spec: Record<string, unknown>) {
+  const app = effectiveApp(validateSpec("App", spec) satisfies AppSpec);
+  return { ...app, volumes: app.volumes.map((v) => ({ ...v, readOnly: v.readOnly ?? false })) };
+}

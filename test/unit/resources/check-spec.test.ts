@@ -1,0 +1,335 @@
+import { describe, expect, it } from "vitest";
+import { InvalidSpecError } from "../../../src/base/errors.ts";
+import type { Kind } from "../../../src/resources/kinds.ts";
+import { issueText, validateSpec } from "../../../src/resources/validate.ts";
+
+function issuesOf(kind: Kind, spec: unknown): string[] {
+  try {
+    validateSpec(kind, spec, "me");
+    return [];
+  } catch (error) {
+    if (!(error instanceof InvalidSpecError)) throw error;
+    return error.issues.map(issueText);
+  }
+}
+
+describe("an App", () => {
+  it.each<[string, Record<string, unknown>, string]>([
+    [
+      "neither image nor source",
+      { port: 80 },
+      "spec: needs image (an image reference) or source (something to build)",
+    ],
+    [
+      "image and source",
+      { image: "a", source: { local: "." } },
+      "spec.source: set image or source, not both",
+    ],
+    [
+      "an image in capitals",
+      { image: "Nginx" },
+      'spec.image: "Nginx" has upper-case letters; image names are lower case',
+    ],
+    [
+      "an image without a name",
+      { image: ":1.27" },
+      'spec.image: ":1.27" is not an image reference, such as nginx:1.27 or registry.example.org/team/app:v1',
+    ],
+    [
+      "an image with an odd registry",
+      { image: "a_b.c:5000/app" },
+      'spec.image: "a_b.c:5000/app" has a registry that is not a host name or host:port',
+    ],
+    [
+      "an image with an odd tag",
+      { image: "nginx:-1" },
+      'spec.image: "nginx:-1" has a tag that is not letters, digits, _ . and - (at most 128)',
+    ],
+    [
+      "an image with a short digest",
+      { image: "nginx@sha256:abc" },
+      'spec.image: "nginx@sha256:abc" has a digest that is not of the form @sha256:<64 hexadecimal digits>',
+    ],
+    [
+      "a folder outside the repository",
+      { source: { git: { url: "https://x/y", path: "a/../../b" } } },
+      "spec.source.git.path: has to be a path inside the repository, without ..",
+    ],
+    [
+      "an absolute Dockerfile",
+      { source: { git: { url: "https://x/y", dockerfile: "/etc/passwd" } } },
+      "spec.source.git.dockerfile: has to be a path inside the repository, without ..",
+    ],
+    [
+      "an empty program",
+      { image: "a", command: [""] },
+      "spec.command[0]: names no program: the first entry is empty",
+    ],
+    [
+      "an empty entrypoint",
+      { image: "a", entrypoint: ["", "x"] },
+      "spec.entrypoint[0]: names no program: the first entry is empty",
+    ],
+    [
+      "a NUL in an argument",
+      { image: "a", command: ["a", "b\0"] },
+      "spec.command[1]: holds a NUL character",
+    ],
+    ["a NUL in a variable", { image: "a", env: { A: "\0" } }, "spec.env.A: holds a NUL character"],
+    [
+      "a rounded number",
+      { image: "a", env: { A: 2 ** 60 } },
+      "spec.env.A: loses digits as a number; put it in quotes",
+    ],
+    [
+      "path and command",
+      { image: "a", port: 1, healthCheck: { path: "/", command: ["x"] } },
+      "spec.healthCheck.command: set path or command, not both",
+    ],
+    [
+      "port and command",
+      { image: "a", healthCheck: { port: 1, command: ["x"] } },
+      "spec.healthCheck.command: set port or command, not both",
+    ],
+    [
+      "a path without a port",
+      { image: "a", healthCheck: { path: "/" } },
+      "spec.healthCheck.path: needs a port: set spec.port or spec.healthCheck.port",
+    ],
+    [
+      "a path with a blank",
+      { image: "a", port: 1, healthCheck: { path: "/a b" } },
+      "spec.healthCheck.path: holds white space; write it as %20",
+    ],
+    [
+      "no interval",
+      { image: "a", healthCheck: { interval: "0s" } },
+      "spec.healthCheck.interval: has to be longer than 0",
+    ],
+    [
+      "no timeout",
+      { image: "a", healthCheck: { timeout: "0.1ms" } },
+      "spec.healthCheck.timeout: has to be longer than 0",
+    ],
+    [
+      "no deadline",
+      { image: "a", rollout: { progressDeadline: "0m" } },
+      "spec.rollout.progressDeadline: has to be longer than 0",
+    ],
+    [
+      "no restart interval",
+      { image: "a", restart: { interval: "0s" } },
+      "spec.restart.interval: has to be longer than 0",
+    ],
+    [
+      "a grace of years",
+      { image: "a", stopGracePeriod: "400d" },
+      "spec.stopGracePeriod: is longer than a year (365d)",
+    ],
+    [
+      "a grace without end",
+      { image: "a", stopGracePeriod: `${"9".repeat(400)}d` },
+      "spec.stopGracePeriod: is longer than a year (365d)",
+    ],
+    [
+      "little memory",
+      { image: "a", resources: { memory: "256" } },
+      "spec.resources.memory: 256 is 256 B; a container needs at least 6Mi",
+    ],
+    [
+      "endless memory",
+      { image: "a", resources: { memory: `${"9".repeat(400)}Gi` } },
+      "spec.resources.memory: is more memory than any machine has",
+    ],
+    [
+      "no CPU",
+      { image: "a", resources: { cpu: "0" } },
+      "spec.resources.cpu: has to be at least 0.01 (10m)",
+    ],
+    [
+      "next to no CPU",
+      { image: "a", resources: { cpu: 1e-7 } },
+      "spec.resources.cpu: has to be at least 0.01 (10m)",
+    ],
+    [
+      "one path for two volumes",
+      {
+        image: "a",
+        volumes: [
+          { name: "a", path: "/d/" },
+          { hostPath: "/x", path: "//d" },
+        ],
+      },
+      'spec.volumes[1].path: "//d" is mounted already by volumes[0]',
+    ],
+    [
+      "one name for two volumes",
+      {
+        image: "a",
+        volumes: [
+          { name: "a", path: "/d" },
+          { name: "a", path: "/e" },
+        ],
+      },
+      'spec.volumes[1].name: "a" is the name of volumes[0] already',
+    ],
+    [
+      "a volume over everything",
+      { image: "a", volumes: [{ name: "a", path: "/./" }] },
+      "spec.volumes[0].path: cannot be the root of the container",
+    ],
+    [
+      "replicas with a port of the machine",
+      { image: "a", replicas: 2, ports: [{ host: 1, container: 1 }] },
+      "spec.ports: a port of the machine belongs to one container: set replicas to 1 or leave ports out",
+    ],
+    [
+      "one port twice",
+      {
+        image: "a",
+        ports: [
+          { host: 1, container: 1 },
+          { host: 1, container: 2, address: "127.0.0.1" },
+        ],
+      },
+      "spec.ports[1].host: 1 is published already by ports[0]",
+    ],
+    [
+      "an address that is none",
+      { image: "a", ports: [{ host: 1, container: 1, address: "1.2.3" }] },
+      'spec.ports[0].address: "1.2.3" is not an IP address',
+    ],
+    [
+      "itself",
+      { image: "a", dependsOn: ["me"] },
+      "spec.dependsOn[0]: an app cannot depend on itself",
+    ],
+    [
+      "a dependency twice",
+      { image: "a", dependsOn: ["b", "b"] },
+      'spec.dependsOn[1]: "b" is listed twice',
+    ],
+    [
+      "an address for a domain",
+      { image: "a", domain: "10.0.0.1" },
+      'spec.domain: "10.0.0.1" is an address; a domain is a name, such as hello.example.org',
+    ],
+    [
+      "a long part of a domain",
+      { image: "a", domain: `${"a".repeat(64)}.org` },
+      `spec.domain: "${"a".repeat(64)}.org" has a part longer than 63 characters`,
+    ],
+  ])("refuses %s", (_what, spec, expected) => {
+    expect(issuesOf("App", spec)).toEqual([expected]);
+  });
+
+  it.each<[string, Record<string, unknown>]>([
+    ["an image by name", { image: "nginx" }],
+    ["an image of a registry", { image: "localhost:5000/team/app_x:v1.2-rc" }],
+    ["an image of a host in capitals", { image: "Registry.Example.org/team/app" }],
+    ["an image by digest", { image: `ghcr.io/a/b:1@sha256:${"0".repeat(64)}` }],
+    ["an image by its id", { image: `sha256:${"0".repeat(64)}` }],
+    ["an image of an IPv6 registry", { image: "[::1]:5000/a" }],
+    [
+      "zero where it means something",
+      {
+        image: "a",
+        stopGracePeriod: "0s",
+        rollout: { drain: "0s" },
+        restart: { backoff: "0s", attempts: 0 },
+        healthCheck: { startPeriod: "0s" },
+      },
+    ],
+    [
+      "one port over TCP and UDP",
+      {
+        image: "a",
+        ports: [
+          { host: 53, container: 53 },
+          { host: 53, container: 53, protocol: "udp" },
+        ],
+      },
+    ],
+    [
+      "one port on two addresses",
+      {
+        image: "a",
+        ports: [
+          { host: 1, container: 1, address: "10.0.0.1" },
+          { host: 1, container: 1, address: "10.0.0.2" },
+        ],
+      },
+    ],
+    [
+      "empty lists",
+      { image: "a", command: [], entrypoint: [], volumes: [], ports: [], dependsOn: [] },
+    ],
+    ["an empty argument behind an entrypoint", { image: "a", entrypoint: ["x"], command: [""] }],
+    [
+      "one folder of the machine at two places",
+      {
+        image: "a",
+        volumes: [
+          { hostPath: "/x", path: "/a" },
+          { hostPath: "/x", path: "/b" },
+        ],
+      },
+    ],
+    ["a wildcard", { image: "a", domain: "*.example.org" }],
+    ["a check on a port of its own", { image: "a", healthCheck: { path: "/healthz", port: 9000 } }],
+  ])("takes %s", (_what, spec) => {
+    expect(issuesOf("App", spec)).toEqual([]);
+  });
+});
+
+describe("a Secret", () => {
+  it("for a registry needs all of server, username and password", () => {
+    expect(issuesOf("Secret", { type: "registry", data: { server: "x", username: "y" } })).toEqual([
+      'spec.data: missing key "password": a registry Secret holds server, username and password',
+    ]);
+    const whole = { server: "x", username: "y", password: "z" };
+    expect(issuesOf("Secret", { type: "registry", data: whole })).toEqual([]);
+    expect(issuesOf("Secret", { data: {} })).toEqual([]);
+  });
+});
+
+describe("a Model", () => {
+  it("names a file inside its repository", () => {
+    expect(issuesOf("Model", { source: "org/name", file: "../x.gguf" })).toEqual([
+      "spec.file: has to be a path inside the repository, without ..",
+    ]);
+    expect(issuesOf("Model", { source: "org/name", file: "q4/x.gguf" })).toEqual([]);
+  });
+});
+
+describe("a Template", () => {
+  const entry = { title: "T", description: "D", category: "web", app: { image: "${image}" } };
+
+  it("has parameters that are told apart and can be filled", () => {
+    const parameters = [
+      { name: "a" },
+      { name: "a" },
+      { name: "name" },
+      { name: "b", default: "x", generate: 8 },
+      { name: "c", pattern: "(" },
+    ];
+    expect(issuesOf("Template", { ...entry, parameters })).toEqual([
+      'spec.parameters[1].name: there are two parameters named "a"',
+      'spec.parameters[2].name: "name" always stands for the new app\'s name and cannot be a parameter',
+      "spec.parameters[3].default: a parameter has a default or a generated value, not both",
+      "spec.parameters[4].pattern: is not a regular expression",
+    ]);
+  });
+
+  it("has apps whose keys are known", () => {
+    const companions = [
+      { suffix: "db", app: { image: "a" } },
+      { suffix: "db", app: {} },
+    ];
+    expect(issuesOf("Template", { ...entry, app: { image: "x", prot: 1 }, companions })).toEqual([
+      'spec.app.prot: unknown key "prot"; did you mean "port"?',
+      'spec.companions[1].suffix: there are two companions with the suffix "db"',
+      "spec.companions[1].app: needs image or source",
+    ]);
+  });
+});

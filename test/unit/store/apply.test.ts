@@ -1,0 +1,386 @@
+import * as fc from "fast-check";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { ConflictError, InvalidSpecError } from "../../../src/base/errors.ts";
+import { APP_FINALIZER, RESTARTED_AT } from "../../../src/resources/resource.ts";
+import { leavesOf } from "../../../src/store/leaves.ts";
+import type { ApplyIntent, Store } from "../../../src/store/store.ts";
+import { openTestStore, type TestStore } from "../../support/store.ts";
+import { thrownBy } from "../../support/thrown.ts";
+
+function open(): TestStore {
+  const test = openTestStore();
+  onTestFinished(() => test[Symbol.asyncDispose]());
+  return test;
+}
+
+type Fields = Partial<ApplyIntent<"App">>;
+
+function app(name: string, manager: string, spec: ApplyIntent["spec"], more: Fields = {}) {
+  const isFile = manager.startsWith("file:");
+  const intent: ApplyIntent<"App"> = {
+    kind: "App",
+    name,
+    manager,
+    actor: { name: isFile ? manager : "user:admin" },
+    mode: isFile ? "replace" : "merge",
+    declares: isFile,
+    spec,
+    ...more,
+  };
+  return intent;
+}
+
+const snapshot = (store: Store) => ({
+  sequence: store.lastSequence,
+  web: store.get("App", "web"),
+  audit: store.audit.list({ limit: 1000 }),
+});
+
+describe("apply: a new resource", () => {
+  it("has generation 1, a finalizer where it is an App, and no status", () => {
+    const { store } = open();
+    const { resource, created, changes } = store.apply(
+      app("web", "file:web.yaml", { image: "nginx:1" }, { labels: { team: "a" } }),
+    );
+    expect(created).toBe(true);
+    expect(changes).toEqual([
+      { path: "/metadata/labels/team", before: undefined, after: "a" },
+      { path: "/spec/image", before: undefined, after: "nginx:1" },
+    ]);
+    expect(resource).toMatchObject({
+      apiVersion: "berth.dev/v1",
+      kind: "App",
+      spec: { image: "nginx:1" },
+      status: null,
+      metadata: {
+        name: "web",
+        generation: 1,
+        resourceVersion: 1,
+        labels: { team: "a" },
+        annotations: {},
+        finalizers: [APP_FINALIZER],
+        deletionTimestamp: null,
+        creationTimestamp: "2030-01-01T00:00:00.000Z",
+        owners: { "/spec/image": "file:web.yaml", "/metadata/labels/team": "file:web.yaml" },
+        managers: { "file:web.yaml": { declares: true, yielded: [] } },
+      },
+    });
+    expect(resource.metadata.uid).toMatch(/^[0-9a-f-]{36}$/);
+    expect(store.get("App", "web")).toEqual(resource);
+    const model = store.apply({ ...app("m", "api", { source: "org/m" }), kind: "Model" });
+    expect(model.resource.metadata.finalizers).toEqual([]);
+  });
+
+  it("outlives a restart, byte for byte", async () => {
+    const test = open();
+    const { resource } = test.store.apply(
+      app("web", "api", { image: "nginx:1", env: { "A.b": "1" } }),
+    );
+    const reopened = await test.reopen();
+    expect(reopened.get("App", "web")).toEqual(resource);
+    expect(reopened.instanceId).toMatch(/^[0-9a-f]{8}$/);
+  });
+
+  it("is refused under a name that is taken, with createOnly", () => {
+    const { store } = open();
+    store.apply(app("web", "api", { image: "a" }, { createOnly: true }));
+    const error = thrownBy(() =>
+      store.apply(app("web", "api", { image: "b" }, { createOnly: true })),
+    );
+    expect(error).toMatchObject({ code: "name_taken", message: "App web exists already" });
+    expect(store.get("App", "web")?.spec.image).toBe("a");
+  });
+
+  it("is not made with updateOnly", () => {
+    const { store } = open();
+    const error = thrownBy(() => store.apply(app("web", "api", {}, { updateOnly: true })));
+    expect(error.code).toBe("not_found");
+    expect(store.lastSequence).toBe(0);
+  });
+});
+
+describe("apply: what counts as a change", () => {
+  it("an identical document changes nothing at all", async () => {
+    const { store, clock } = open();
+    const intent = app("web", "file:web.yaml", { image: "nginx:1", env: { A: "1", B: "2" } });
+    store.apply(intent);
+    const before = snapshot(store);
+    await clock.advance(5_000);
+    const again = store.apply({ ...intent, spec: { env: { B: "2", A: "1" }, image: "nginx:1" } });
+    expect(again).toMatchObject({ created: false, changes: [], yielded: [] });
+    expect(again.resource).toEqual(before.web);
+    expect(snapshot(store)).toEqual(before);
+  });
+
+  it("a patch that says what is so already changes nothing", () => {
+    const { store } = open();
+    store.apply(app("web", "api", { image: "nginx:1", running: true }));
+    const before = snapshot(store);
+    store.apply(app("web", "api", { running: true }));
+    expect(snapshot(store)).toEqual(before);
+  });
+
+  it("the generation grows with the spec and with Berth's own annotations only", () => {
+    const { store } = open();
+    const generation = () => store.get("App", "web")?.metadata.generation;
+    store.apply(app("web", "api", { image: "nginx:1" }));
+    store.apply(app("web", "api", {}, { labels: { team: "a" }, annotations: { note: "x" } }));
+    expect(generation()).toBe(1);
+    store.apply(app("web", "api", {}, { annotations: { [RESTARTED_AT]: "now" } }));
+    expect(generation()).toBe(2);
+    store.apply(app("web", "api", { replicas: 2 }));
+    expect(generation()).toBe(3);
+    store.apply(app("web", "api", {}, { labels: { team: null }, annotations: { note: null } }));
+    expect(generation()).toBe(3);
+    expect(store.get("App", "web")?.metadata).toMatchObject({
+      labels: {},
+      annotations: { [RESTARTED_AT]: "now" },
+      resourceVersion: 5,
+    });
+  });
+
+  it("a change of owner alone is a new resource version of the same generation", () => {
+    const { store } = open();
+    store.apply(app("web", "api", { image: "a" }));
+    const { resource, changes } = store.apply(app("web", "file:web.yaml", { image: "a" }));
+    expect(changes).toEqual([]);
+    expect(resource.metadata).toMatchObject({
+      generation: 1,
+      resourceVersion: 2,
+      owners: { "/spec/image": "file:web.yaml" },
+    });
+  });
+
+  it("a dry run says what would be and writes nothing", () => {
+    const { store } = open();
+    store.apply(app("web", "api", { image: "a" }));
+    const before = snapshot(store);
+    const dry = store.apply(app("web", "api", { image: "b" }, { dryRun: true }));
+    expect(dry.changes).toEqual([{ path: "/spec/image", before: "a", after: "b" }]);
+    expect(dry.resource.spec.image).toBe("b");
+    expect(dry.resource.metadata.generation).toBe(2);
+    const fresh = store.apply(app("other", "api", { image: "b" }, { dryRun: true }));
+    expect(fresh.created).toBe(true);
+    expect(store.get("App", "other")).toBeUndefined();
+    expect(snapshot(store)).toEqual(before);
+  });
+
+  it("what a caller does to its objects afterwards changes nothing here", () => {
+    const { store } = open();
+    const command = ["a"];
+    store.apply(app("web", "api", { image: "a", command }));
+    command.push("b");
+    expect(store.get("App", "web")?.spec.command).toEqual(["a"]);
+    const shown = store.get("App", "web");
+    expect(() => shown?.spec.command?.push("c")).toThrow(TypeError);
+  });
+});
+
+describe("apply: fields of a file", () => {
+  it("are refused to others by name, with the file and the way out", () => {
+    const { store } = open();
+    store.apply(app("web", "file:apps/web.yaml", { image: "a", port: 80, env: { A: "1" } }));
+    const before = snapshot(store);
+    const error = thrownBy(() =>
+      store.apply(app("web", "api", { image: "b", env: { A: "2" }, running: false })),
+    );
+    expect(error).toBeInstanceOf(ConflictError);
+    expect(error.code).toBe("field_owned");
+    expect(error.message).toBe("App web: spec.env.A, spec.image are set by the file apps/web.yaml");
+    expect(error.hint).toContain("?force=true");
+    expect(error.details).toEqual({
+      fields: [
+        { path: "/spec/env/A", manager: "file:apps/web.yaml" },
+        { path: "/spec/image", manager: "file:apps/web.yaml" },
+      ],
+    });
+    expect(snapshot(store)).toEqual(before);
+  });
+
+  it("leave every other field to the API", () => {
+    const { store } = open();
+    store.apply(app("web", "file:web.yaml", { image: "a" }));
+    const { resource } = store.apply(app("web", "api", { running: false }));
+    expect(resource.spec).toEqual({ image: "a", running: false });
+    const again = store.apply(app("web", "file:web.yaml", { image: "a2" }));
+    expect(again.resource.spec).toEqual({ image: "a2", running: false });
+  });
+
+  it("taken with force stay taken, over a restart, until the file changes", async () => {
+    const test = open();
+    const document = { image: "a", port: 80 };
+    test.store.apply(app("web", "file:web.yaml", document));
+    test.store.apply(app("web", "api", { image: "b" }, { force: true }));
+    await test.reopen();
+    const same = test.store.apply(app("web", "file:web.yaml", document));
+    expect(same.yielded).toEqual(["/spec/image"]);
+    expect(same.changes).toEqual([]);
+    expect(same.resource.spec.image).toBe("b");
+    expect(same.resource.metadata.managers["file:web.yaml"]?.yielded).toEqual(["/spec/image"]);
+    const changed = test.store.apply(app("web", "file:web.yaml", { ...document, port: 81 }));
+    expect(changed.yielded).toEqual([]);
+    expect(changed.resource.spec).toEqual({ image: "a", port: 81 });
+    expect(changed.resource.metadata.owners).toEqual({
+      "/spec/image": "file:web.yaml",
+      "/spec/port": "file:web.yaml",
+    });
+  });
+
+  it("are the file's alone: a second file that declares the resource is refused", () => {
+    const { store } = open();
+    store.apply(app("web", "file:a.yaml", { image: "a" }));
+    const error = thrownBy(() => store.apply(app("web", "file:b.yaml", { image: "a" })));
+    expect(error).toMatchObject({
+      code: "conflict",
+      message: "App web is declared by the file a.yaml already",
+    });
+    expect(store.declaredBy("file:")).toEqual(
+      new Map([["file:a.yaml", [{ kind: "App", name: "web" }]]]),
+    );
+  });
+
+  it("pass to the new name of a file that was renamed", () => {
+    const { store } = open();
+    store.apply(app("web", "file:a.yaml", { image: "a", port: 80 }));
+    const moved = store.apply(
+      app("web", "file:b.yaml", { image: "a", port: 80 }, { takeOverFrom: ["file:a.yaml"] }),
+    );
+    expect(moved.changes).toEqual([]);
+    expect(moved.resource.metadata.generation).toBe(1);
+    expect([...store.declaredBy("file:").keys()]).toEqual(["file:b.yaml"]);
+  });
+
+  it("released by it stay, and anybody may write them", () => {
+    const { store } = open();
+    store.apply(app("web", "file:a.yaml", { image: "a" }));
+    store.releaseManager("App", "web", "file:a.yaml");
+    expect(store.get("App", "web")).toMatchObject({
+      spec: { image: "a" },
+      metadata: { owners: {}, managers: {}, generation: 1, resourceVersion: 2 },
+    });
+    expect(store.declaredBy("file:").size).toBe(0);
+    expect(store.apply(app("web", "api", { image: "b" })).resource.spec.image).toBe("b");
+    const sequence = store.lastSequence;
+    store.releaseManager("App", "web", "file:a.yaml");
+    store.releaseManager("App", "gone", "file:a.yaml");
+    expect(store.lastSequence).toBe(sequence);
+  });
+});
+
+describe("apply: what is not valid", () => {
+  const bad: readonly [string, ApplyIntent<"App">, RegExp][] = [
+    ["an unknown key", app("web", "api", { image: "a", prot: 80 }), /prot/],
+    ["a wrong type", app("web", "api", { image: "a", port: "eighty" }), /spec\.port/],
+    ["a bad name", app("../etc", "api", { image: "a" }), /name/],
+    ["a bad label", app("web", "api", { image: "a" }, { labels: { "a b": "c" } }), /a b/],
+    ["a forbidden key", app("web", "api", JSON.parse('{"env":{"__proto__":"x"}}')), /__proto__/],
+    ["a list for a spec", app("web", "api", JSON.parse("[1]")), /mapping/],
+    ["a bottomless value", app("web", "api", { env: nested(100) }), /deeper than/],
+    ["a null that is no removal", app("web", "cli", { image: null }, { mode: "replace" }), /image/],
+  ];
+
+  it.each(bad)("%s is refused and leaves nothing behind", (_, intent, message) => {
+    const { store } = open();
+    const error = thrownBy(() => store.apply(intent));
+    expect(error).toBeInstanceOf(InvalidSpecError);
+    expect(error.message).toMatch(message);
+    expect(store.lastSequence).toBe(0);
+    expect(store.list("App")).toEqual([]);
+    expect(store.audit.list({ limit: 10 })).toEqual([]);
+  });
+
+  it("a patch is judged by what it leads to", () => {
+    const { store } = open();
+    store.apply({ ...app("m", "api", { source: "org/m" }), kind: "Model" });
+    const error = thrownBy(() =>
+      store.apply({ ...app("m", "api", { source: null }), kind: "Model" }),
+    );
+    expect(error).toBeInstanceOf(InvalidSpecError);
+    expect(store.get("Model", "m")?.spec.source).toBe("org/m");
+  });
+});
+
+describe("list", () => {
+  it("is by name, and by labels where asked", () => {
+    const { store } = open();
+    for (const [name, team] of [
+      ["c", "x"],
+      ["a", "x"],
+      ["b", "y"],
+    ] as const) {
+      store.apply(app(name, "api", { image: "i" }, { labels: { team, all: "1" } }));
+    }
+    const names = (labels?: Record<string, string>) =>
+      store.list("App", labels ? { labels } : {}).map((one) => one.metadata.name);
+    expect(names()).toEqual(["a", "b", "c"]);
+    expect(names({ team: "x" })).toEqual(["a", "c"]);
+    expect(names({ team: "x", all: "2" })).toEqual([]);
+    expect(store.list("Model")).toEqual([]);
+    store.apply(app("aa", "api", { image: "i" }));
+    expect(names()).toEqual(["a", "aa", "b", "c"]);
+  });
+});
+
+describe("apply, whatever the order of writes", () => {
+  const spec = fc.record(
+    {
+      image: fc.constantFrom("a", "b"),
+      replicas: fc.integer({ min: 1, max: 3 }),
+      running: fc.boolean(),
+      env: fc.dictionary(fc.constantFrom("A", "B", "C"), fc.constantFrom("1", "2")),
+      command: fc.array(fc.constantFrom("x", "y"), { maxLength: 2 }),
+    },
+    { requiredKeys: [] },
+  );
+  const step = fc.record({
+    manager: fc.constantFrom("file:1.yaml", "api", "cli"),
+    spec,
+    force: fc.boolean(),
+    mode: fc.constantFrom("replace" as const, "merge" as const),
+  });
+
+  it("owners are the leaves of the spec, generations count spec changes, restarts change nothing", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 8 }), async (steps) => {
+        await using test = openTestStore();
+        for (const one of steps) {
+          const mode = one.manager === "file:1.yaml" ? "replace" : one.mode;
+          const before = test.store.get("App", "web");
+          const sequence = test.store.lastSequence;
+          const result = accepted(() =>
+            test.store.apply(app("web", one.manager, one.spec, { force: one.force, mode })),
+          );
+          const after = test.store.get("App", "web");
+          const specChanged = result?.changes.some(({ path }) => path.startsWith("/spec/"));
+          const bumped = specChanged || (result && !before) ? 1 : 0;
+          expect(after?.metadata.generation ?? 0).toBe((before?.metadata.generation ?? 0) + bumped);
+          const wrote = after?.metadata.resourceVersion !== before?.metadata.resourceVersion;
+          expect(test.store.lastSequence).toBe(wrote ? sequence + 1 : sequence);
+          // A refusal leaves everything as it was.
+          expect(after).toEqual(wrote ? result?.resource : before);
+          const leaves = leavesOf({ spec: after?.spec ?? {}, labels: {}, annotations: {} });
+          expect(Object.keys(after?.metadata.owners ?? {}).toSorted()).toEqual(
+            [...leaves.keys()].toSorted(),
+          );
+        }
+        const end = test.store.get("App", "web");
+        expect((await test.reopen()).get("App", "web")).toEqual(end);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+/** The result, or undefined where the write was refused: a field of a file, or nothing left to run. */
+function accepted<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof ConflictError || error instanceof InvalidSpecError) return undefined;
+    throw error;
+  }
+}
+
+function nested(depth: number): Record<string, unknown> {
+  return depth === 0 ? {} : { a: nested(depth - 1) };
+}

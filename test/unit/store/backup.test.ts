@@ -1,0 +1,299 @@
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import Database from "better-sqlite3";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { migrations } from "../../../src/store/migrations.ts";
+import { restoreStore } from "../../../src/store/restore.ts";
+import { openStore } from "../../../src/store/sqlite-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { openTestStore } from "../../support/store.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+
+function directory(): string {
+  const made = mkdtempSync(join(tmpdir(), "berth-backup-"));
+  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
+  return made;
+}
+
+function open() {
+  const test = openTestStore();
+  onTestFinished(() => test[Symbol.asyncDispose]());
+  return test;
+}
+
+function openAt(dataDir: string): Store {
+  return openStore({ dataDir, clock: new VirtualClock(), durability: "off" });
+}
+
+function put(
+  store: Store,
+  name: string,
+  image = "nginx:1",
+  annotations: Record<string, string> = {},
+) {
+  return store.apply({
+    kind: "App",
+    name,
+    manager: "api",
+    actor: { name: "user:admin" },
+    mode: "merge",
+    spec: { image },
+    annotations,
+  });
+}
+
+function putSecret(store: Store, value: string) {
+  store.apply({
+    kind: "Secret",
+    name: "s",
+    manager: "api",
+    actor: { name: "user:admin" },
+    mode: "merge",
+    spec: { data: { key: value } },
+  });
+}
+
+describe("backup and restore", () => {
+  it("bring back everything on another machine, secrets included", async () => {
+    const { store } = open();
+    const web = put(store, "web").resource;
+    putSecret(store, "the value");
+    store.settings.set("password", "scrypt");
+    const { token } = store.tokens.create({
+      name: "ci",
+      scope: "read",
+      kind: "named",
+      lifetimeMs: null,
+    });
+    const port = store.ports.lease("web", 0, 80);
+    const file = join(directory(), "berth.backup");
+    await store.backup(file);
+    put(store, "later");
+
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const dataDir = join(directory(), "data");
+    expect(restoreStore({ dataDir, file })).toEqual({ keptAs: null });
+    await using restored = openAt(dataDir);
+    expect(restored.instanceId).toBe(store.instanceId);
+    expect(restored.get("App", "web")).toEqual(web);
+    expect(restored.get("App", "later")).toBeUndefined();
+    expect(restored.secrets.reveal("s")).toEqual({ key: "the value" });
+    expect(restored.settings.get("password")).toBe("scrypt");
+    expect(restored.tokens.find(token)?.name).toBe("ci");
+    expect(restored.ports.lease("web", 0, 80)).toBe(port);
+    expect(restored.audit.list({ limit: 10 })).toHaveLength(2);
+  });
+
+  it("leave neither the key in the restored database nor scraps beside the backup", async () => {
+    const test = open();
+    const folder = directory();
+    const file = join(folder, "berth.backup");
+    await test.store.backup(file);
+    await test.store.backup(file);
+    expect(readdirSync(folder)).toEqual(["berth.backup"]);
+    // Bytes 18 and 19 of the header: no log is looked for beside it, so a copy of the file is whole.
+    expect([...readFileSync(file).subarray(18, 20)]).toEqual([1, 1]);
+    const dataDir = join(directory(), "data");
+    restoreStore({ dataDir, file });
+    const key = readFileSync(join(dataDir, "secret.key"));
+    expect(key).toEqual(readFileSync(join(test.dataDir, "secret.key")));
+    expect(readFileSync(file).includes(key)).toBe(true);
+    expect(readFileSync(join(dataDir, "berth.db")).includes(key)).toBe(false);
+    expect(statSync(join(dataDir, "berth.db")).mode & 0o777).toBe(0o600);
+    expect(readdirSync(dataDir).toSorted()).toEqual(["berth.db", "run", "secret.key"]);
+  });
+
+  it("is consistent while writes go on", async () => {
+    const { store } = open();
+    // Some 600 pages: SQLite copies 100 of them in each turn of the event loop.
+    const annotations = { note: "x".repeat(20_000) };
+    for (let index = 0; index < 120; index += 1) put(store, `before-${index}`, "i", annotations);
+    const file = join(directory(), "berth.backup");
+    const ended = new AbortController();
+    const backup = store.backup(file).finally(() => ended.abort());
+    let during = 0;
+    for (; !ended.signal.aborted; during += 1) {
+      put(store, `during-${during}`);
+      // oxlint-disable-next-line no-await-in-loop -- one write in each turn of the event loop
+      await setImmediate();
+    }
+    await backup;
+    expect(during).toBeGreaterThan(2);
+    const dataDir = join(directory(), "data");
+    restoreStore({ dataDir, file });
+    await using restored = openAt(dataDir);
+    const apps = restored.list("App");
+    expect(apps.length).toBeGreaterThanOrEqual(120);
+    expect(restored.audit.list({ limit: 10_000 })).toHaveLength(apps.length);
+  });
+
+  it("never give a change number a second meaning", async () => {
+    const { store } = open();
+    put(store, "web");
+    const file = join(directory(), "berth.backup");
+    await store.backup(file);
+    for (let index = 0; index < 10; index += 1) put(store, "web", `nginx:${index + 2}`);
+    const seen = store.lastSequence;
+    const dataDir = join(directory(), "data");
+    restoreStore({ dataDir, file });
+    await using restored = openAt(dataDir);
+    expect(restored.changesSince(seen, 10)).toBeUndefined();
+    expect(restored.changesSince(1, 10)).toBeUndefined();
+    const next = put(restored, "web", "nginx:99").resource.metadata.resourceVersion;
+    expect(next).toBeGreaterThan(seen);
+    expect(restored.changesSince(seen, 10)).toBeUndefined();
+    expect(restored.changesSince(next - 1, 10)).toHaveLength(1);
+  });
+
+  it("refuse while the store is open, and over a store without force", async () => {
+    const test = open();
+    put(test.store, "old");
+    const file = join(directory(), "berth.backup");
+    await test.store.backup(file);
+    put(test.store, "new");
+    const { dataDir } = test;
+    const restore = (force: boolean) => restoreStore({ dataDir, file, force, clock: test.clock });
+    expect(() => restore(true)).toThrow(expect.objectContaining({ code: "store_locked" }));
+    await test.store[Symbol.asyncDispose]();
+    expect(() => restore(false)).toThrow(expect.objectContaining({ code: "wrong_state" }));
+    const { keptAs } = restore(true);
+    expect(keptAs).toBe("berth.db.before-restore-2030-01-01T00-00-00-000Z");
+    const store = await test.reopen();
+    expect(store.list("App").map((one) => one.metadata.name)).toEqual(["old"]);
+    const kept = new Database(join(dataDir, keptAs ?? ""), { readonly: true });
+    const names = kept.prepare("SELECT name FROM resources ORDER BY name").pluck().all();
+    kept.close();
+    expect(names).toEqual(["new", "old"]);
+  });
+
+  it("keep the old store with the commits that are still in its log", async () => {
+    const test = open();
+    const file = join(directory(), "berth.backup");
+    await test.store.backup(file);
+    put(test.store, "in-the-log");
+    // What kill -9 leaves: the database and its log, not checkpointed.
+    const dataDir = join(directory(), "data");
+    mkdirSync(dataDir);
+    for (const name of ["berth.db", "berth.db-wal"]) {
+      copyFileSync(join(test.dataDir, name), join(dataDir, name));
+    }
+    const { keptAs } = restoreStore({ dataDir, file, force: true });
+    const kept = new Database(join(dataDir, keptAs ?? ""));
+    expect(kept.prepare("SELECT name FROM resources").pluck().all()).toEqual(["in-the-log"]);
+    kept.close();
+    rmSync(join(dataDir, "run"), { recursive: true });
+    await using restored = openAt(dataDir);
+    expect(restored.list("App")).toEqual([]);
+  });
+
+  it("cut short keep an empty store from being made, until run again", async () => {
+    const { store } = open();
+    put(store, "web");
+    const file = join(directory(), "berth.backup");
+    await store.backup(file);
+    const dataDir = join(directory(), "data");
+    restoreStore({ dataDir, file });
+    renameSync(join(dataDir, "berth.db"), join(dataDir, "berth.db.restoring"));
+    expect(() => openAt(dataDir)).toThrow(
+      expect.objectContaining({ code: "store_corrupt", hint: expect.stringContaining("restore") }),
+    );
+    expect(existsSync(join(dataDir, "berth.db"))).toBe(false);
+    restoreStore({ dataDir, file });
+    await using restored = openAt(dataDir);
+    expect(restored.get("App", "web")).toBeDefined();
+  });
+});
+
+describe("restore of a file that is no good", () => {
+  it.each([
+    ["no file", "not_found", () => {}],
+    ["text", "store_corrupt", (file: string) => writeFileSync(file, "no database")],
+    ["another database", "store_corrupt", (file: string) => makeDatabase(file, () => {})],
+    [
+      "a backup cut short",
+      "store_corrupt",
+      (file: string, good: string) => {
+        writeFileSync(file, readFileSync(good).subarray(0, 20_000));
+      },
+    ],
+    [
+      "a backup of a newer Berth",
+      "wrong_state",
+      (file: string, good: string) => {
+        copyFileSync(good, file);
+        makeDatabase(file, (db) => db.pragma(`user_version = ${migrations.length + 1}`));
+      },
+    ],
+    [
+      "a backup without its key",
+      "store_corrupt",
+      (file: string, good: string) => {
+        copyFileSync(good, file);
+        makeDatabase(file, (db) => db.exec("DELETE FROM backup_key"));
+      },
+    ],
+  ] as const)("%s: %s, and the store that is there stays", async (_, code, make) => {
+    const test = open();
+    put(test.store, "web");
+    const folder = directory();
+    const good = join(folder, "good");
+    await test.store.backup(good);
+    await test.store[Symbol.asyncDispose]();
+    const file = join(folder, "bad");
+    make(file, good);
+    expect(() => restoreStore({ dataDir: test.dataDir, file, force: true })).toThrow(
+      expect.objectContaining({ code }),
+    );
+    expect(readdirSync(test.dataDir).toSorted()).toEqual(["berth.db", "run", "secret.key"]);
+    expect((await test.reopen()).get("App", "web")).toBeDefined();
+  });
+});
+
+describe("backup to a place that is no good", () => {
+  it("is refused, and leaves nothing behind", async () => {
+    const { store, dataDir } = open();
+    const folder = directory();
+    await expect(store.backup(join(folder, "missing", "x"))).rejects.toMatchObject({
+      code: "invalid_request",
+    });
+    await expect(store.backup(join(dataDir, "berth.db"))).rejects.toMatchObject({
+      code: "invalid_request",
+    });
+    mkdirSync(join(folder, "taken"));
+    await expect(store.backup(join(folder, "taken"))).rejects.toMatchObject({ code: "internal" });
+    expect(readdirSync(folder)).toEqual(["taken"]);
+  });
+
+  it("is waited for by a close", async () => {
+    const { store } = open();
+    for (let index = 0; index < 50; index += 1) put(store, `app-${index}`);
+    const file = join(directory(), "berth.backup");
+    const running = store.backup(file);
+    await store[Symbol.asyncDispose]();
+    await running;
+    const dataDir = join(directory(), "data");
+    restoreStore({ dataDir, file });
+    await using restored = openAt(dataDir);
+    expect(restored.list("App")).toHaveLength(50);
+  });
+});
+
+function makeDatabase(file: string, change: (db: Database.Database) => void): void {
+  const db = new Database(file);
+  db.exec("CREATE TABLE IF NOT EXISTS something (x TEXT)");
+  change(db);
+  db.close();
+}

@@ -1,0 +1,314 @@
+import { describe, expect, test } from "vitest";
+import { InvalidSpecError } from "../../../src/base/errors.ts";
+import type { Manifest } from "../../../src/resources/kinds.ts";
+import type { TemplateParameter, TemplateSpec } from "../../../src/resources/template.ts";
+import { randomText, secretNameOf } from "../../../src/resources/template-parameters.ts";
+import { renderTemplate } from "../../../src/resources/template-render.ts";
+import { manifestOf } from "../../support/manifests.ts";
+
+const random = (length: number) => "r".repeat(length);
+
+function template(
+  fields: Record<string, unknown>,
+  parameters: TemplateParameter[] = [],
+  companions?: TemplateSpec["companions"],
+): TemplateSpec {
+  return {
+    title: "T",
+    description: "d",
+    category: "test",
+    parameters,
+    app: { image: "img:1", ...fields },
+    ...(companions ? { companions } : {}),
+  };
+}
+
+function render(spec: TemplateSpec, parameters: Record<string, unknown> = {}, name = "blog") {
+  return renderTemplate(spec, { name, parameters, random }).manifests;
+}
+
+function app(manifests: readonly Manifest[], name = "blog") {
+  return manifestOf(manifests, "App", name).spec;
+}
+
+function secret(manifests: readonly Manifest[], name: string) {
+  return manifestOf(manifests, "Secret", name).spec.data;
+}
+
+function problem(run: () => unknown): InvalidSpecError {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof InvalidSpecError) return error;
+    throw error;
+  }
+  throw new Error("nothing was thrown");
+}
+
+describe("substitution", () => {
+  test("a whole string takes the value with its type, a part of one takes its text", () => {
+    const spec = template(
+      {
+        port: "${port}",
+        command: ["--port=${port}", "${debug}", "$${port}", "cost $5", "${name}!"],
+      },
+      [
+        { name: "port", default: 8080 },
+        { name: "debug", default: "on" },
+      ],
+    );
+    expect(app(render(spec))).toMatchObject({
+      port: 8080,
+      command: ["--port=8080", "on", "${port}", "cost $5", "blog!"],
+    });
+    expect(app(render(spec, { port: "81" }))).toMatchObject({ port: 81 });
+  });
+
+  test("substituted text is not looked at again", () => {
+    const spec = template({ env: { A: "${text}", B: "x${text}" } }, [{ name: "text" }]);
+    expect(app(render(spec, { text: "${name} $${" })).env).toEqual({
+      A: "${name} $${",
+      B: "x${name} $${",
+    });
+  });
+
+  test("a parameter without a value leaves out what it alone fills, and is empty inside a text", () => {
+    const spec = template(
+      {
+        domain: "${domain}",
+        command: ["a", "${domain}"],
+        env: { D: "${domain}", U: "[${domain}]" },
+      },
+      [{ name: "domain" }],
+    );
+    const absent = { image: "img:1", command: ["a"], env: { U: "[]" } };
+    expect(app(render(spec))).toEqual(absent);
+    expect(app(render(spec, { domain: "" }))).toEqual(absent);
+    expect(app(render(spec, { domain: null }))).toEqual(absent);
+    expect(app(render(spec, { domain: "a.example.org" }))).toMatchObject({
+      domain: "a.example.org",
+      env: { D: "a.example.org", U: "[a.example.org]" },
+    });
+  });
+
+  test("booleans keep their type", () => {
+    const spec = template({ running: "${on}" }, [{ name: "on", default: true }]);
+    expect(app(render(spec)).running).toBe(true);
+    expect(app(render(spec, { on: "false" })).running).toBe(false);
+    expect(problem(() => render(spec, { on: "yes" })).message).toContain("must be true or false");
+  });
+
+  test.each([
+    ["${porr}", '"${porr}" names no parameter of the template; did you mean "port"?'],
+    ["${port", '"${" is not closed'],
+    ["${PORT:-80}", '"${PORT:-80}" is not the name of a parameter; write "$${PORT:-80}"'],
+    ["${}", "is not the name of a parameter"],
+  ])("%s is an error that names the place", (text, message) => {
+    const error = problem(() => render(template({ command: ["x", text] }, [{ name: "port" }])));
+    expect(error.message).toContain(message);
+    expect(error.issues[0]?.path).toBe("/app/command/1");
+  });
+});
+
+describe("parameters", () => {
+  const spec = template({ env: { A: "${title}", B: "${size}" } }, [
+    { name: "title", required: true, description: "shown on top" },
+    { name: "size", default: 5, pattern: "^[0-9]+$" },
+  ]);
+
+  test("all problems are told at once", () => {
+    const error = problem(() => render(spec, { titel: "x", size: "big" }));
+    expect(error.issues).toEqual([
+      { path: "/parameters", message: 'there is no parameter "titel"; did you mean "title"?' },
+      { path: "/parameters/title", message: 'the parameter "title" is required (shown on top)' },
+      {
+        path: "/parameters/size",
+        message: 'the parameter "size" must match ^[0-9]+$; "big" does not',
+      },
+    ]);
+  });
+
+  test("an unknown name with no likeness lists the known ones", () => {
+    expect(problem(() => render(spec, { title: "x", zzzzzz: 1 })).message).toContain(
+      "known are title, size",
+    );
+    expect(problem(() => render(template({}), { a: 1 })).message).toContain(
+      "the template has none",
+    );
+  });
+
+  test.each([[{}], [[1]], [() => {}]])("%j is not a value", (value) => {
+    expect(problem(() => render(spec, { title: value })).message).toContain(
+      "must be text, a number, true or false",
+    );
+  });
+
+  test("a number must be one, an empty required value is missing, a huge value is refused", () => {
+    expect(
+      problem(() => render(template({ port: "${p}" }, [{ name: "p", default: 1 }]), { p: "1x" }))
+        .message,
+    ).toContain("must be a number");
+    expect(problem(() => render(spec, { title: "" })).message).toContain("is required");
+    expect(problem(() => render(spec, { title: "x".repeat(9000) })).message).toContain(
+      "longer than",
+    );
+  });
+
+  test("names that every object has are no parameters", () => {
+    const odd = template({ env: { A: "${constructor}" } }, [{ name: "constructor" }]);
+    expect(app(render(odd)).env).toEqual({});
+    expect(problem(() => render(template({ command: ["${constructor}"] }))).message).toContain(
+      "names no parameter",
+    );
+  });
+});
+
+describe("secrets", () => {
+  const password: TemplateParameter = { name: "password", secret: true, generate: 12 };
+
+  test("a variable that is the parameter refers to its Secret", () => {
+    const manifests = render(template({ env: { PASSWORD: "${password}", USER: "u" } }, [password]));
+    expect(app(manifests).env).toEqual({
+      PASSWORD: { secret: "blog-password", key: "value" },
+      USER: "u",
+    });
+    expect(secret(manifests, "blog-password")).toEqual({ value: "rrrrrrrrrrrr" });
+    expect(manifests.map((m) => m.kind)).toEqual(["Secret", "App"]);
+  });
+
+  test("a longer text is kept whole, under a key of its own for each app and variable", () => {
+    const manifests = render(
+      template(
+        {
+          env: { DATABASE_URL: "pg://u:${password}@${name}-db/${database}", PLAIN: "${database}" },
+        },
+        [password, { name: "database", default: "main" }],
+        [
+          {
+            suffix: "db",
+            app: {
+              image: "db:1",
+              env: { PASSWORD: "${password}", DATABASE_URL: "self:${password}" },
+            },
+          },
+        ],
+      ),
+      { password: "s3cret" },
+    );
+    expect(secret(manifests, "blog-password")).toEqual({
+      value: "s3cret",
+      "blog.DATABASE_URL": "pg://u:s3cret@blog-db/main",
+      "blog-db.DATABASE_URL": "self:s3cret",
+    });
+    expect(app(manifests).env).toEqual({
+      DATABASE_URL: { secret: "blog-password", key: "blog.DATABASE_URL" },
+      PLAIN: "main",
+    });
+    expect(app(manifests, "blog-db").env?.["PASSWORD"]).toEqual({
+      secret: "blog-password",
+      key: "value",
+    });
+    expect(JSON.stringify(manifests.filter((m) => m.kind === "App"))).not.toContain("s3cret");
+    expect(manifests.map((m) => m.metadata.name)).toEqual(["blog-password", "blog-db", "blog"]);
+  });
+
+  test("a text with two secret parameters is in the Secret of the first", () => {
+    const manifests = render(
+      template({ env: { BOTH: "${one}:${two}" } }, [
+        { name: "two", secret: true, default: "2" },
+        { name: "one", secret: true, default: "1" },
+      ]),
+    );
+    expect(app(manifests).env).toEqual({ BOTH: { secret: "blog-one", key: "blog.BOTH" } });
+    expect(secret(manifests, "blog-one")).toEqual({ value: "1", "blog.BOTH": "1:2" });
+    expect(secret(manifests, "blog-two")).toEqual({ value: "2" });
+  });
+
+  test("outside env a secret parameter is refused", () => {
+    const error = problem(() => render(template({ command: ["-p", "${password}"] }, [password])));
+    expect(error.message).toContain('the secret parameter "password" can stand in env only');
+    expect(error.issues[0]?.path).toBe("/app/command/1");
+  });
+
+  test("an optional secret that is not given leaves no Secret and no variable", () => {
+    const manifests = render(
+      template({ env: { KEY: "${key}", A: "b" } }, [{ name: "key", secret: true }]),
+    );
+    expect(manifests).toHaveLength(1);
+    expect(app(manifests).env).toEqual({ A: "b" });
+  });
+
+  test("no message holds a secret's value", () => {
+    const error = problem(() =>
+      render(template({ env: { P: "${password}" } }, [{ ...password, pattern: "^[a-z]+$" }]), {
+        password: "HUNTER2",
+      }),
+    );
+    expect(error.message).toContain("must match ^[a-z]+$");
+    expect(JSON.stringify([error.message, error.details, error.hint])).not.toContain("HUNTER2");
+  });
+
+  test("two parameters that would share a Secret are refused", () => {
+    const clash = template({ env: { A: "${dbUrl}", B: "${db_url}" } }, [
+      { name: "dbUrl", secret: true, default: "a" },
+      { name: "db_url", secret: true, default: "b" },
+    ]);
+    expect(problem(() => render(clash)).message).toContain("would share one Secret");
+  });
+
+  test.each([
+    ["password", "blog-password"],
+    ["adminPassword", "blog-admin-password"],
+    ["db_root_password_", "blog-db-root-password"],
+    ["s3Key", "blog-s3-key"],
+  ])("%s is kept in %s", (parameter, name) => {
+    expect(secretNameOf("blog", parameter)).toBe(name);
+  });
+});
+
+describe("names", () => {
+  const companion = [{ suffix: "database", app: { image: "db:1" } }];
+
+  test("manifests are valid and carry the app that they are part of", () => {
+    const manifests = render(template({ dependsOn: ["${name}-database"] }, [], companion));
+    expect(manifests.map((m) => [m.kind, m.metadata])).toEqual([
+      ["App", { name: "blog-database", labels: { "berth.dev/part-of": "blog" } }],
+      ["App", { name: "blog", labels: { "berth.dev/part-of": "blog" } }],
+    ]);
+  });
+
+  test("a name that leaves no room for the companion says by how much", () => {
+    const error = problem(() => render(template({}, [], companion), {}, "x".repeat(60)));
+    expect(error.message).toContain("69 characters");
+    expect(error.message).toContain("6 shorter");
+  });
+
+  test("a name that leaves no room for the Secret is refused too", () => {
+    const spec = template({ env: { A: "${password}" } }, [
+      { name: "password", secret: true, generate: 8 },
+    ]);
+    expect(problem(() => render(spec, {}, "x".repeat(55))).message).toContain('the Secret "xxx');
+    expect(render(spec, {}, "x".repeat(54))).toHaveLength(2);
+  });
+
+  test.each(["", "Blog", "a b", "-a", "a/../b", "x".repeat(64)])("%j is no name", (name) => {
+    expect(problem(() => render(template({}), {}, name)).issues[0]?.path).toBe("/name");
+  });
+
+  test("two apps of one name are refused", () => {
+    const twice = [...companion, ...companion];
+    expect(problem(() => render(template({}, [], twice))).message).toContain("makes two apps");
+  });
+});
+
+test("an App that the parameters make invalid is refused, with the field's name", () => {
+  const spec = template({ port: "${port}" }, [{ name: "port", default: 80 }]);
+  const error = problem(() => render(spec, { port: 70_000 }));
+  expect(error.message).toContain('App "blog" is not valid: spec.port');
+});
+
+test("randomText makes letters and digits of the length, and another one each time", () => {
+  const texts = new Set(Array.from({ length: 50 }, () => randomText(24)));
+  expect(texts.size).toBe(50);
+  for (const text of texts) expect(text).toMatch(/^[A-Za-z0-9]{24}$/);
+});

@@ -1,0 +1,239 @@
+import { describe, expect, test } from "vitest";
+import {
+  adapterProblems,
+  circleProblems,
+  consoleProblems,
+  docPathProblems,
+  edgeProblems,
+  environmentProblems,
+  importsOf,
+  nameProblems,
+  portProblems,
+  roomOf,
+  shapeProblems,
+} from "../../support/tidy-rules.ts";
+
+/** `a.ts imports b.ts`, with every named file there. */
+function tree(...edges: [from: string, to: string][]) {
+  const texts = new Map<string, string>();
+  for (const [from, to] of edges) {
+    const up = "../".repeat(from.split("/").length - 1) || "./";
+    texts.set(from, `${texts.get(from) ?? ""}import { x } from "${up}${to}";\n`);
+    if (!texts.has(to)) texts.set(to, "export const x = 1;\n");
+  }
+  return [...texts].map(([path, text]) => ({ path, text }));
+}
+
+const file = (text: string, path = "src/base/thing.ts") => [{ path, text }];
+
+describe("importsOf", () => {
+  test.each([
+    ['import { a } from "./a.ts";', "./a.ts", false],
+    ['import type { A } from "./a.ts";', "./a.ts", true],
+    ['import {\n  a,\n  type B,\n} from "./a.ts";', "./a.ts", false],
+    ['import * as a from "./a.ts";', "./a.ts", false],
+    ['import a, { b } from "pkg";', "pkg", false],
+    ['import "./a.ts";', "./a.ts", false],
+    ['export { a } from "./a.ts";', "./a.ts", false],
+    ['export type { A } from "./a.ts";', "./a.ts", true],
+    ['export * from "./a.ts";', "./a.ts", false],
+    ['const a = await import("./a.ts");', "./a.ts", false],
+  ])("%s", (text, specifier, typeOnly) => {
+    expect(importsOf(`// first\n${text}\n`)).toEqual([{ specifier, line: 2, typeOnly }]);
+  });
+
+  test("an export of its own, and a word in a comment or a text, are no imports", () => {
+    const text = 'export const a = "b";\n/** import x from "y" */\nconst t = "import";\n';
+    expect(importsOf(text)).toEqual([]);
+  });
+});
+
+test.each([
+  ["src/api/routes/apps.ts", "api"],
+  ["src/main.ts", "main"],
+  ["src/base/clock.ts", "base"],
+])("%s is in %s", (path, room) => {
+  expect(roomOf(path)).toBe(room);
+});
+
+describe("rooms", () => {
+  test.each([
+    ["src/base/a.ts", "src/resources/b.ts"],
+    ["src/resources/a.ts", "src/store/store.ts"],
+    ["src/store/a.ts", "src/controller/port.ts"],
+    ["src/controller/a.ts", "src/api/b.ts"],
+    ["src/api/a.ts", "src/controller/manager.ts"],
+    ["src/api/a.ts", "src/controller/runtime/docker.ts"],
+    ["src/api/a.ts", "src/controller/report.ts"],
+    ["src/api/a.ts", "src/cli/b.ts"],
+    ["src/cli/a.ts", "src/store/store.ts"],
+    ["src/cli/verbs/get.ts", "src/main.ts"],
+    ["src/client/a.ts", "src/api/b.ts"],
+    ["src/assistant/a.ts", "src/resources/b.ts"],
+    ["src/controller/a.ts", "src/assistant/b.ts"],
+    ["src/base/a.ts", "src/main.ts"],
+    ["src/unheard-of/a.ts", "src/base/b.ts"],
+  ])("%s may not import %s", (from, to) => {
+    const problems = edgeProblems(tree([from, to]));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toContain(`${from}:1 imports ${to}`);
+  });
+
+  test.each([
+    ["src/api/a.ts", "src/controller/port.ts"],
+    ["src/api/routes/a.ts", "src/controller/runtime/port.ts"],
+    ["src/api/a.ts", "src/controller/labels.ts"],
+    ["src/api/a.ts", "src/store/store.ts"],
+    ["src/cli/verbs/up.ts", "src/main.ts"],
+    ["src/cli/verbs/restore.ts", "src/main.ts"],
+    ["src/cli/a.ts", "src/client/client.ts"],
+    ["src/controller/a.ts", "src/controller/apps/b.ts"],
+    ["src/main.ts", "src/store/sqlite-store.ts"],
+    ["src/assistant/a.ts", "src/base/b.ts"],
+  ])("%s may import %s", (from, to) => {
+    expect(edgeProblems(tree([from, to]))).toEqual([]);
+  });
+
+  test("an import of a file that is not there is told", () => {
+    expect(edgeProblems(file('import { a } from "./gone.ts";'))[0]).toContain("src/base/gone.ts");
+    expect(edgeProblems(file('import { a } from "./thing";'))[0]).toContain("end in .ts");
+  });
+});
+
+describe("adapters and ports", () => {
+  test.each([
+    ["src/controller/manager.ts", "src/controller/runtime/docker.ts"],
+    ["src/controller/apps/a.ts", "src/store/sqlite-store.ts"],
+    ["src/api/a.ts", "src/store/tokens.ts"],
+    ["src/cli/verbs/up.ts", "src/controller/ingress/caddy.ts"],
+  ])("%s may not import %s", (from, to) => {
+    expect(adapterProblems(tree([from, to]))).toHaveLength(1);
+  });
+
+  test.each([
+    ["src/main.ts", "src/controller/runtime/docker.ts"],
+    ["src/controller/runtime/docker.ts", "src/controller/runtime/docker-logs.ts"],
+    ["src/controller/apps/a.ts", "src/controller/runtime/port.ts"],
+    ["src/store/sqlite-store.ts", "src/store/tokens.ts"],
+    ["src/controller/a.ts", "src/store/store.ts"],
+  ])("%s may import %s", (from, to) => {
+    expect(adapterProblems(tree([from, to]))).toEqual([]);
+  });
+
+  test("a port may not import a package", () => {
+    const text = 'import type Docker from "dockerode";';
+    expect(portProblems(file(text, "src/controller/runtime/port.ts"))).toHaveLength(1);
+    expect(portProblems(file(text, "src/store/store.ts"))).toHaveLength(1);
+    expect(portProblems(file(text, "src/controller/runtime/docker.ts"))).toEqual([]);
+  });
+});
+
+describe("circles", () => {
+  test("two files, three files, and a file with itself", () => {
+    expect(
+      circleProblems(tree(["src/a/a.ts", "src/a/b.ts"], ["src/a/b.ts", "src/a/a.ts"])),
+    ).toEqual(["a circle: src/a/a.ts -> src/a/b.ts -> src/a/a.ts"]);
+    expect(
+      circleProblems(
+        tree(["src/a.ts", "src/b.ts"], ["src/b.ts", "src/c.ts"], ["src/c.ts", "src/a.ts"]),
+      ),
+    ).toHaveLength(1);
+    expect(circleProblems(file('import "./thing.ts";'))).toHaveLength(1);
+  });
+
+  test("a diamond is none", () => {
+    expect(
+      circleProblems(
+        tree(
+          ["src/a.ts", "src/b.ts"],
+          ["src/a.ts", "src/c.ts"],
+          ["src/b.ts", "src/d.ts"],
+          ["src/c.ts", "src/d.ts"],
+        ),
+      ),
+    ).toEqual([]);
+  });
+});
+
+describe("names and shape", () => {
+  test.each(["utils.ts", "helpers.ts", "index.ts", "camelCase.ts", "under_score.ts", "Big.ts"])(
+    "%s is refused",
+    (name) => {
+      expect(nameProblems(file("", `src/api/${name}`))).toHaveLength(1);
+    },
+  );
+
+  test.each(["app-defaults.ts", "app.ts", "x509.ts"])("%s is fine", (name) => {
+    expect(nameProblems(file("", `src/api/${name}`))).toEqual([]);
+  });
+
+  test("past 400 lines is too long", () => {
+    expect(shapeProblems(file("const a = 1;\n".repeat(400)))).toEqual([]);
+    expect(shapeProblems(file("const a = 1;\n".repeat(401)))[0]).toContain("401 lines");
+  });
+
+  test("a barrel is refused, a file that also does something is not", () => {
+    const barrel = '/** All of it. */\nexport * from "./a.ts";\nexport { b } from "./b.ts";\n';
+    expect(shapeProblems(file(barrel))[0]).toContain("only passes on");
+    expect(shapeProblems(file(`${barrel}export const c = 1;\n`))).toEqual([]);
+  });
+
+  test("a default export is refused", () => {
+    expect(shapeProblems(file("export default function f() {}\n"))).toHaveLength(1);
+    expect(shapeProblems(file("// export default\nexport const a = 1;\n"))).toEqual([]);
+  });
+});
+
+describe("environment and printing", () => {
+  test.each([
+    "const a = process.env.HOME;",
+    'const a = process.env["HOME"];',
+    'const a = process["env"];',
+    'import { env } from "node:process";',
+    "/** doc */ const { HOME } = process.env;",
+  ])("%s is refused outside base/config.ts", (text) => {
+    expect(environmentProblems(file(text))).toHaveLength(1);
+    expect(environmentProblems(file(text, "src/base/config.ts"))).toEqual([]);
+  });
+
+  test("comments may speak of it", () => {
+    const text = "// process.env\n/* process.env\n process.env */\nconst a = 1; // process.env\n";
+    expect(environmentProblems(file(text))).toEqual([]);
+  });
+
+  test("code after a comment is seen, with its line", () => {
+    expect(environmentProblems(file("/* a\n b */ f(process.env);\n"))[0]).toContain(":2 ");
+  });
+
+  test("console is the command line's", () => {
+    expect(consoleProblems(file('console.log("x");', "src/api/a.ts"))).toHaveLength(1);
+    expect(consoleProblems(file('console.log("x");', "src/cli/a.ts"))).toEqual([]);
+  });
+});
+
+describe("paths in documents", () => {
+  const there = new Set(["src/base", "src/base/clock.ts", "docs/kinds", "test"]);
+  const problems = (text: string) =>
+    docPathProblems({ path: "README.md", text }, (path) => there.has(path));
+
+  test("a path that is gone is told with its line", () => {
+    expect(problems("ok `src/base/clock.ts`\nsee `src/base/gone.ts`.")).toEqual([
+      "README.md:2 names `src/base/gone.ts`, which is not there",
+    ]);
+  });
+
+  test.each(["`src/base/`", "`src/base/clock.ts:12`", "`docs/kinds/<Kind>.md`", "`src/base/*.ts`"])(
+    "%s is fine",
+    (text) => {
+      expect(problems(text)).toEqual([]);
+    },
+  );
+
+  test("the folder of a pattern must be there", () => {
+    expect(problems("`src/gone/*.ts`")).toHaveLength(1);
+  });
+
+  test("fenced code and other words are not looked at", () => {
+    expect(problems("```sh\ncat `src/gone.ts`\n```\n`npm run src` and `etc/gone`")).toEqual([]);
+  });
+});

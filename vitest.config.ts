@@ -1,0 +1,44 @@
+import { defineConfig } from "vitest/config";
+
+const slow = { testTimeout: 120_000, hookTimeout: 180_000 };
+
+export default defineConfig({
+  test: {
+    passWithNoTests: false,
+    projects: [
+      {
+        test: {
+          name: "unit",
+          include: ["test/unit/**/*.test.ts", "test/tidy.test.ts"],
+          testTimeout: 20_000,
+        },
+      },
+      { test: { name: "contract", include: ["test/contract/**/*.test.ts"], testTimeout: 20_000 } },
+      { test: { name: "sim", include: ["test/sim/**/*.test.ts"], ...slow } },
+      {
+        test: {
+          name: "docker",
+          include: ["test/docker/**/*.test.ts"],
+          globalSetup: ["test/support/engine-setup.ts"],
+          pool: "forks",
+          maxWorkers: 2,
+          // Projects with other numbers of workers run one group after the other.
+          sequence: { groupOrder: 1 },
+          ...slow,
+        },
+      },
+      {
+        test: {
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          globalSetup: ["test/support/engine-setup.ts"],
+          pool: "forks",
+          maxWorkers: 2,
+          // Projects with other numbers of workers run one group after the other.
+          sequence: { groupOrder: 1 },
+          ...slow,
+        },
+      },
+    ],
+  },
+});
