@@ -1,6 +1,12 @@
 import { type Static, Type } from "typebox";
+import { bytesPattern, cpuPattern, durationPattern } from "./units.ts";
 
 const domainPattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+const portText = Type.String({
+  pattern:
+    "^(0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$",
+});
 
 /**
  * The keys of a config file, which are those of the flags with `_` for `-`.
@@ -20,7 +26,27 @@ export const ConfigFile = Type.Object(
         pattern: "^(unix:///.+|(tcp|https?)://[^/\\s]+/?)$",
       }),
     ),
-    ingress: Type.Optional(Type.String({ pattern: "^(off|caddy)$" })),
+    ingress: Type.Optional(Type.String({ pattern: "^(auto|process|container|off)$" })),
+    ingress_image: Type.Optional(Type.String({ pattern: "^[^\\s]+$" })),
+    http_port: Type.Optional(portText),
+    https_port: Type.Optional(portText),
+    acme_email: Type.Optional(Type.String({ pattern: "^[^\\s@]+@[^\\s@]+$" })),
+    build_concurrency: Type.Optional(Type.String({ pattern: "^([1-9]|1[0-6])$" })),
+    build_memory: Type.Optional(Type.String({ pattern: bytesPattern })),
+    build_cpu: Type.Optional(Type.String({ pattern: cpuPattern })),
+    build_timeout: Type.Optional(Type.String({ pattern: durationPattern })),
+    build_keep: Type.Optional(Type.String({ pattern: "^([1-9]|[1-9][0-9])$" })),
+    build_disk: Type.Optional(Type.String({ pattern: bytesPattern })),
+    upload_limit: Type.Optional(Type.String({ pattern: bytesPattern })),
+    specs_git_url: Type.Optional(
+      Type.String({ pattern: "^((https?|ssh)://[^\\s]+|[^\\s@/]+@[^\\s:/]+:[^\\s]+)$" }),
+    ),
+    specs_git_ref: Type.Optional(Type.String({ pattern: "^[^\\s]+$", maxLength: 255 })),
+    specs_git_path: Type.Optional(Type.String({ pattern: "^(?!/)(?!.*(^|/)\\.\\.(/|$)).+$" })),
+    specs_git_interval: Type.Optional(Type.String({ pattern: durationPattern })),
+    specs_git_credential: Type.Optional(
+      Type.String({ pattern: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", maxLength: 63 }),
+    ),
     assistant: Type.Optional(Type.String({ pattern: "^(on|off)$" })),
     base_domain: Type.Optional(
       Type.String({
@@ -93,7 +119,119 @@ export const settings: readonly SettingNames[] = [
     flag: "--ingress",
     variable: "BERTH_INGRESS",
     isPath: false,
-    expects: "off or caddy",
+    expects: "auto, process, container or off",
+  },
+  {
+    key: "ingress_image",
+    flag: "--ingress-image",
+    variable: "BERTH_INGRESS_IMAGE",
+    isPath: false,
+    expects: "an image reference of Caddy, such as caddy:2",
+  },
+  {
+    key: "http_port",
+    flag: "--http-port",
+    variable: "BERTH_HTTP_PORT",
+    isPath: false,
+    expects: "a port of 0 to 65535 (0: no HTTP)",
+  },
+  {
+    key: "https_port",
+    flag: "--https-port",
+    variable: "BERTH_HTTPS_PORT",
+    isPath: false,
+    expects: "a port of 0 to 65535 (0: no HTTPS)",
+  },
+  {
+    key: "acme_email",
+    flag: "--acme-email",
+    variable: "BERTH_ACME_EMAIL",
+    isPath: false,
+    expects: "an e-mail address",
+  },
+  {
+    key: "build_concurrency",
+    flag: "--build-concurrency",
+    variable: "BERTH_BUILD_CONCURRENCY",
+    isPath: false,
+    expects: "a number of 1 to 16",
+  },
+  {
+    key: "build_memory",
+    flag: "--build-memory",
+    variable: "BERTH_BUILD_MEMORY",
+    isPath: false,
+    expects: "an amount of memory, such as 2Gi",
+  },
+  {
+    key: "build_cpu",
+    flag: "--build-cpu",
+    variable: "BERTH_BUILD_CPU",
+    isPath: false,
+    expects: "a number of CPUs, such as 1.5",
+  },
+  {
+    key: "build_timeout",
+    flag: "--build-timeout",
+    variable: "BERTH_BUILD_TIMEOUT",
+    isPath: false,
+    expects: "a duration, such as 30m",
+  },
+  {
+    key: "build_keep",
+    flag: "--build-keep",
+    variable: "BERTH_BUILD_KEEP",
+    isPath: false,
+    expects: "a number of 1 to 99",
+  },
+  {
+    key: "build_disk",
+    flag: "--build-disk",
+    variable: "BERTH_BUILD_DISK",
+    isPath: false,
+    expects: "an amount of disk space, such as 20Gi",
+  },
+  {
+    key: "upload_limit",
+    flag: "--upload-limit",
+    variable: "BERTH_UPLOAD_LIMIT",
+    isPath: false,
+    expects: "an amount of data, such as 512Mi",
+  },
+  {
+    key: "specs_git_url",
+    flag: "--specs-git-url",
+    variable: "BERTH_SPECS_GIT_URL",
+    isPath: false,
+    expects: "https://, ssh:// or user@host:path",
+  },
+  {
+    key: "specs_git_ref",
+    flag: "--specs-git-ref",
+    variable: "BERTH_SPECS_GIT_REF",
+    isPath: false,
+    expects: "a branch, a tag or a commit",
+  },
+  {
+    key: "specs_git_path",
+    flag: "--specs-git-path",
+    variable: "BERTH_SPECS_GIT_PATH",
+    isPath: false,
+    expects: "a folder of the repository",
+  },
+  {
+    key: "specs_git_interval",
+    flag: "--specs-git-interval",
+    variable: "BERTH_SPECS_GIT_INTERVAL",
+    isPath: false,
+    expects: "a duration, such as 1m",
+  },
+  {
+    key: "specs_git_credential",
+    flag: "--specs-git-credential",
+    variable: "BERTH_SPECS_GIT_CREDENTIAL",
+    isPath: false,
+    expects: "the name of a Secret",
   },
   {
     key: "assistant",

@@ -5,6 +5,7 @@ import { ConfigError } from "./config-error.ts";
 import { nearest, readConfigFile, wrongValue } from "./config-file.ts";
 import { type ConfigFile, type ConfigKey, otherVariables, settings } from "./config-schema.ts";
 import type { LogFormat } from "./logger.ts";
+import { parseBytes, parseCpu, parseDuration } from "./units.ts";
 
 /**
  * The effective configuration: flags, then the environment, then config files, then defaults.
@@ -19,7 +20,19 @@ export interface Config {
   readonly listen: { readonly host: string; readonly port: number };
   /** As in DOCKER_HOST: `unix:///var/run/docker.sock`, `tcp://10.0.0.2:2375`. */
   readonly dockerHost: string;
-  readonly ingress: "off" | "caddy";
+  /** auto: Caddy on this machine, otherwise in a container; off where neither can be had. */
+  readonly ingress: "auto" | "process" | "container" | "off";
+  /** The image of a Caddy in a container. */
+  readonly ingressImage: string;
+  /** Where the ingress listens; undefined: it does not. */
+  readonly httpPort: number | undefined;
+  readonly httpsPort: number | undefined;
+  /** Told to the certificate authority, which warns of certificates that run out. */
+  readonly acmeEmail: string | undefined;
+  readonly build: BuildLimits;
+  readonly uploadBytesMax: number;
+  /** A repository whose files are kept in the watched folder; undefined: none. */
+  readonly specsGit: SpecsGit | undefined;
   readonly assistant: "on" | "off";
   readonly baseDomain: string;
   readonly logFormat: LogFormat;
@@ -32,6 +45,28 @@ export interface Config {
   readonly warnings: readonly string[];
   /** Each setting as it counts, and where it came from; the password as "(secret)". */
   readonly values: readonly ConfigValue[];
+}
+
+export interface BuildLimits {
+  /** Builds at once. */
+  readonly concurrency: number;
+  /** Of one build; undefined: as much as the engine gives. */
+  readonly memoryBytes: number | undefined;
+  readonly nanoCpus: number | undefined;
+  readonly timeoutMs: number;
+  /** Images and archives kept of each app, beside those in use. */
+  readonly keep: number;
+  /** Images and archives of all apps together; above it the oldest go, never one in use. */
+  readonly diskBytesMax: number;
+}
+
+export interface SpecsGit {
+  readonly url: string;
+  readonly ref: string | undefined;
+  readonly path: string;
+  readonly intervalMs: number;
+  /** Name of a Secret. */
+  readonly credential: string | undefined;
 }
 
 export interface ConfigValue {
@@ -57,6 +92,19 @@ export interface ConfigInput {
   readonly systemFile?: string;
 }
 
+/** Settings that are not set unless somebody sets them. */
+const unset = [
+  "templates_dir",
+  "acme_email",
+  "build_memory",
+  "build_cpu",
+  "specs_git_url",
+  "specs_git_ref",
+  "specs_git_credential",
+] as const;
+type SettingWithDefault = Exclude<ConfigKey, (typeof unset)[number]>;
+
+const ingressModes: readonly Config["ingress"][] = ["auto", "process", "container", "off"];
 const logLevels: readonly Config["logLevel"][] = ["debug", "info", "warn", "error"];
 
 /** The one place that reads the environment of this process. */
@@ -137,27 +185,61 @@ export function loadConfig(input: ConfigInput = {}): Config {
   }
 
   const local = join(workingDirectory, "specs");
-  const defaults: Record<Exclude<ConfigKey, "templates_dir">, string> = {
+  const isRoot = (input.userId ?? userIdOfProcess()) === 0;
+  const defaults: Record<SettingWithDefault, string> = {
     data_dir: dataDir,
     specs_dir: existsSync(local) ? local : join(dataDir, "specs"),
     listen: "127.0.0.1:7776",
     docker_host: defaultDockerHost(environment, home),
-    ingress: "off",
+    ingress: "auto",
+    ingress_image: "caddy:2",
+    http_port: isRoot ? "80" : "8080",
+    https_port: isRoot ? "443" : "8443",
+    build_concurrency: "1",
+    build_timeout: "30m",
+    build_keep: "5",
+    build_disk: "20Gi",
+    upload_limit: "512Mi",
+    specs_git_path: ".",
+    specs_git_interval: "1m",
     assistant: "off",
     base_domain: "localhost",
     log_format: (input.isTerminal ?? process.stderr.isTTY) ? "pretty" : "json",
     log_level: "info",
   };
-  const text = (key: Exclude<ConfigKey, "templates_dir">) => found.get(key)?.value ?? defaults[key];
+  const text = (key: SettingWithDefault) => found.get(key)?.value ?? defaults[key];
+  const optional = (key: (typeof unset)[number]) => found.get(key)?.value ?? undefined;
   const password = environment["BERTH_PASSWORD"] || undefined;
 
   const config: Config = {
     dataDir,
     specsDir: text("specs_dir"),
-    templatesDir: found.get("templates_dir")?.value ?? undefined,
+    templatesDir: optional("templates_dir"),
     listen: parseListen(text("listen"), found.get("listen")?.origin ?? "listen"),
     dockerHost: text("docker_host"),
-    ingress: text("ingress") === "caddy" ? "caddy" : "off",
+    ingress: ingressModes.find((mode) => mode === text("ingress")) ?? "auto",
+    ingressImage: text("ingress_image"),
+    httpPort: Number(text("http_port")) || undefined,
+    httpsPort: Number(text("https_port")) || undefined,
+    acmeEmail: optional("acme_email"),
+    build: Object.freeze({
+      concurrency: Number(text("build_concurrency")),
+      memoryBytes: mapped(optional("build_memory"), parseBytes),
+      nanoCpus: mapped(optional("build_cpu"), parseCpu),
+      timeoutMs: parseDuration(text("build_timeout")),
+      keep: Number(text("build_keep")),
+      diskBytesMax: parseBytes(text("build_disk")),
+    }),
+    uploadBytesMax: parseBytes(text("upload_limit")),
+    specsGit: mapped(optional("specs_git_url"), (url) =>
+      Object.freeze({
+        url,
+        ref: optional("specs_git_ref"),
+        path: text("specs_git_path"),
+        intervalMs: parseDuration(text("specs_git_interval")),
+        credential: optional("specs_git_credential"),
+      }),
+    ),
     assistant: text("assistant") === "on" ? "on" : "off",
     baseDomain: text("base_domain"),
     logFormat: text("log_format") === "pretty" ? "pretty" : "json",
@@ -170,7 +252,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
         ({ key }): ConfigValue =>
           found.get(key) ?? {
             key,
-            value: key === "templates_dir" ? null : defaults[key],
+            value: hasDefault(key) ? defaults[key] : null,
             source: "default",
             origin: null,
           },
@@ -192,11 +274,6 @@ export function loadConfig(input: ConfigInput = {}): Config {
 
 /** Throws ConfigError for what a person may ask for one day, but not of this version. */
 export function assertAvailable(config: Config): void {
-  if (config.ingress === "caddy")
-    throw new ConfigError(
-      "the Caddy ingress is not there yet in this version of Berth",
-      "leave --ingress off: apps are published on loopback ports, see `berth get apps`",
-    );
   if (config.assistant === "on")
     throw new ConfigError(
       "the assistant is not there yet in this version of Berth",
@@ -219,6 +296,14 @@ export function parseListen(text: string, origin = "listen"): Config["listen"] {
 function absolute(path: string, base: string, home: string): string {
   if (path === "~" || path.startsWith("~/")) return join(home, path.slice(1));
   return isAbsolute(path) ? resolve(path) : resolve(base, path);
+}
+
+function hasDefault(key: ConfigKey): key is SettingWithDefault {
+  return !unset.some((item) => item === key);
+}
+
+function mapped<T>(text: string | undefined, map: (text: string) => T): T | undefined {
+  return text === undefined ? undefined : map(text);
 }
 
 function userIdOfProcess(): number {

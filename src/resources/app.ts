@@ -72,6 +72,106 @@ export const AppSource = Type.Union(
   { description: "one of git, archive or local" },
 );
 
+/** How a source becomes an image; every field may be left out. */
+export const BuildOptions = Type.Object(
+  {
+    dockerfile: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 1024,
+        description: "relative to the source; default: Dockerfile, or a generated one",
+      }),
+    ),
+    target: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 255, description: "stage of the Dockerfile" }),
+    ),
+    args: Type.Optional(
+      Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_]*$" }), Type.String(), {
+        maxProperties: 200,
+        additionalProperties: false,
+        description: "build arguments; they stay readable in the image's history: no secrets",
+      }),
+    ),
+    language: Type.Optional(
+      Type.Union(
+        [Type.Literal("node"), Type.Literal("python"), Type.Literal("go"), Type.Literal("static")],
+        { description: "for a generated Dockerfile; default: found out from the files" },
+      ),
+    ),
+    baseImage: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 512,
+        pattern: "^[^\\s]+$",
+        description: "for a generated Dockerfile",
+      }),
+    ),
+  },
+  { ...closed, description: "how source is built" },
+);
+export type BuildOptions = Static<typeof BuildOptions>;
+
+export const Redirect = Type.Object(
+  {
+    from: Domain,
+    to: Type.Optional(
+      Type.String({
+        pattern: "^https?://[^\\s]+$",
+        maxLength: 2048,
+        description: "default: the app's own domain; path and query are kept",
+      }),
+    ),
+    permanent: Type.Optional(Type.Boolean({ description: "308 in place of 307" })),
+  },
+  closed,
+);
+
+/** What the ingress does with an App's requests beside leading them to it. */
+export const IngressOptions = Type.Object(
+  {
+    domains: Type.Optional(
+      Type.Array(Domain, { maxItems: 100, description: "further domains beside domain" }),
+    ),
+    redirects: Type.Optional(Type.Array(Redirect, { maxItems: 100 })),
+    pathPrefix: Type.Optional(
+      Type.String({
+        pattern: "^/[^\\s?#*]*[^\\s?#*/]$",
+        maxLength: 1024,
+        description: "the app has only what is below this path of its domains, such as /api",
+      }),
+    ),
+    stripPrefix: Type.Optional(
+      Type.Boolean({ description: "true: the app sees paths without pathPrefix" }),
+    ),
+    basicAuth: Type.Optional(
+      Type.Object(
+        { secret: Name },
+        { ...closed, description: "a Secret whose keys are user names and values passwords" },
+      ),
+    ),
+    maintenance: Type.Optional(
+      Type.Union([
+        Type.Boolean(),
+        Type.Object(
+          {
+            message: Type.Optional(Type.String({ maxLength: 10_000 })),
+            html: Type.Optional(Type.String({ maxLength: 100_000 })),
+          },
+          closed,
+        ),
+      ]),
+    ),
+    https: Type.Optional(
+      Type.Union([Type.Literal("auto"), Type.Literal("off")], {
+        description:
+          "auto (default): a certificate for every domain, and HTTP is redirected; off: HTTP only",
+      }),
+    ),
+  },
+  { ...closed, description: "domains, redirects, access and maintenance at the ingress" },
+);
+export type IngressOptions = Static<typeof IngressOptions>;
+
 export const Volume = Type.Union(
   [
     Type.Object(
@@ -157,8 +257,10 @@ export const AppSpec = Type.Object(
       }),
     ),
     source: Type.Optional(AppSource),
+    build: Type.Optional(BuildOptions),
     port: Type.Optional(Port),
     domain: Type.Optional(Domain),
+    ingress: Type.Optional(IngressOptions),
     env: Type.Optional(
       Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_.-]*$" }), EnvValue, {
         maxProperties: 1000,

@@ -51,6 +51,10 @@ export interface Resource<K extends Kind = Kind> {
   readonly status: StatusOf[K] | null;
 }
 
+/** When a person last asked for the source to be looked at anew; RFC 3339. */
+export const DEPLOYED_AT = "berth.dev/deployed-at";
+/** Holds the source at this revision (a commit, or a sha256), as a rollback does; a deploy takes it away. */
+export const SOURCE_REVISION = "berth.dev/source-revision";
 /** A person's wish to have the containers made anew; its value is a timestamp. */
 export const RESTARTED_AT = "berth.dev/restarted-at";
 /** A person's wish to try a stalled or quarantined resource again; its value is a timestamp. */

@@ -128,4 +128,56 @@ export const migrations: readonly Migration[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX owned_images_by_reference ON owned_images (reference);
   `,
+  `
+  -- Attempts to make an image of a source. Their logs are files.
+  CREATE TABLE builds (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    app TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    revision TEXT NOT NULL,
+    image TEXT NOT NULL,
+    state TEXT NOT NULL,
+    message TEXT,
+    image_bytes INTEGER,
+    created_at TEXT NOT NULL,
+    started_at TEXT,
+    finished_at TEXT
+  ) STRICT;
+  CREATE INDEX builds_by_app ON builds (app, id);
+  CREATE INDEX builds_by_image ON builds (image);
+
+  -- Which commit, archive or folder content the source of an App stands for.
+  CREATE TABLE source_pins (
+    app TEXT PRIMARY KEY,
+    key TEXT NOT NULL,
+    revision TEXT NOT NULL,
+    resolved_at_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE webhooks (
+    id TEXT PRIMARY KEY,
+    url TEXT NOT NULL,
+    events TEXT NOT NULL,
+    apps TEXT NOT NULL,
+    secret BLOB,
+    created_at TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE webhook_deliveries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    webhook TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
+    event TEXT NOT NULL,
+    payload TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    next_at_ms INTEGER,
+    status INTEGER,
+    message TEXT,
+    created_at TEXT NOT NULL,
+    finished_at TEXT
+  ) STRICT;
+  CREATE INDEX webhook_deliveries_by_webhook ON webhook_deliveries (webhook, id);
+  CREATE INDEX webhook_deliveries_pending ON webhook_deliveries (state, next_at_ms);
+  `,
 ];

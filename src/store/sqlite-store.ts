@@ -16,6 +16,7 @@ import type { Resource, StatusOf } from "../resources/resource.ts";
 import { validateManifest } from "../resources/validate.ts";
 import { SqliteAuditLog } from "./audit.ts";
 import { backupStore } from "./backup.ts";
+import { SqliteBuildLog } from "./builds.ts";
 import { ChangeLog } from "./change-log.ts";
 import { SqliteEventLog } from "./events.ts";
 import { type StoreLock, takeStoreLock } from "./lock.ts";
@@ -29,6 +30,7 @@ import { SqliteRevisionLog } from "./revisions.ts";
 import { newSecretKey, readSecretKey, writeSecretKey } from "./secret-key.ts";
 import { keyCheck, SecretVault } from "./secret-vault.ts";
 import { SqliteSettings } from "./settings.ts";
+import { SqliteSourcePins } from "./source-pins.ts";
 import type {
   ApplyIntent,
   ApplyResult,
@@ -97,6 +99,8 @@ class SqliteStore implements Store {
   readonly settings: SqliteSettings;
   readonly ports: SqlitePortLeases;
   readonly ownedImages: SqliteOwnedImages;
+  readonly builds: SqliteBuildLog;
+  readonly sourcePins: SqliteSourcePins;
   readonly #db: SqliteDatabase;
   readonly #lock: StoreLock;
   readonly #key: Buffer;
@@ -131,6 +135,8 @@ class SqliteStore implements Store {
     this.instanceId = ownInstanceId(options, meta);
     this.events = new SqliteEventLog(db, clock, transactions, changes);
     this.audit = new SqliteAuditLog(db, clock, transactions);
+    this.builds = new SqliteBuildLog(db, clock, transactions);
+    this.sourcePins = new SqliteSourcePins(db, transactions);
     this.revisions = new SqliteRevisionLog(db, clock, transactions, resources);
     this.secrets = new SecretVault(db, this.#key);
     this.tokens = new SqliteTokenStore(db, clock, transactions);

@@ -55,6 +55,8 @@ export interface Store extends AsyncDisposable {
   readonly settings: Settings;
   readonly ports: PortLeases;
   readonly ownedImages: OwnedImages;
+  readonly builds: BuildLog;
+  readonly sourcePins: SourcePins;
 
   /**
    * Commits all writes that `work` makes together, or none of them where it throws: one flush to
@@ -288,4 +290,70 @@ export interface OwnedImages {
   remove(reference: string, app: string): void;
   /** True where another app has the same reference too. */
   sharedBeyond(reference: string, app: string): boolean;
+}
+
+/** One attempt to make an image of a source. */
+export interface BuildRecord {
+  /** Counts up over all apps. */
+  readonly id: number;
+  readonly app: string;
+  readonly generation: number;
+  /** For people: the repository's URL, "archive" or "folder". Holds no credentials. */
+  readonly source: string;
+  /** Commit, or sha256 of the archive or of the folder's content. */
+  readonly revision: string;
+  readonly image: string;
+  readonly state: BuildRecordState;
+  /** Why it failed, in one or a few lines; null otherwise. */
+  readonly message: string | null;
+  readonly imageBytes: number | null;
+  readonly createdAt: string;
+  readonly startedAt: string | null;
+  readonly finishedAt: string | null;
+}
+
+/** queued -> running -> succeeded, failed or cancelled; abandoned: Berth ended in the middle. */
+export type BuildRecordState =
+  | "queued"
+  | "running"
+  | "succeeded"
+  | "failed"
+  | "cancelled"
+  | "abandoned";
+
+export interface BuildLog {
+  create(
+    input: Pick<BuildRecord, "app" | "generation" | "source" | "revision" | "image">,
+  ): BuildRecord;
+  /** Sets state and, where they follow from it, the times. Does nothing for a build that is gone. */
+  mark(
+    id: number,
+    state: BuildRecordState,
+    details?: { readonly message?: string; readonly imageBytes?: number },
+  ): void;
+  get(id: number): BuildRecord | undefined;
+  /** Newest first; of all apps without `app`. */
+  list(filter: {
+    readonly app?: string;
+    readonly states?: readonly BuildRecordState[];
+    readonly limit: number;
+  }): BuildRecord[];
+  /** The newest build that made this image; undefined where none did. */
+  ofImage(image: string): BuildRecord | undefined;
+  /** Takes records away; returns their ids, whose logs go too. */
+  remove(filter: { readonly app: string; readonly keep: number }): number[];
+}
+
+/** Which commit, archive or folder content an App's source stands for: resolved once, then kept. */
+export interface SourcePins {
+  get(app: string): SourcePin | undefined;
+  set(app: string, pin: SourcePin): void;
+  remove(app: string): void;
+}
+
+export interface SourcePin {
+  /** Digest of the source's spec and of the last request to look anew; another one makes the pin stale. */
+  readonly key: string;
+  readonly revision: string;
+  readonly resolvedAtMs: number;
 }

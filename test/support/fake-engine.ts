@@ -61,6 +61,8 @@ export interface FakeContainer {
   unhealthy: boolean;
   readonly networks: Map<string, readonly string[]>;
   published: PublishSpec[];
+  /** On every network; another one after each start, as an engine gives them out. */
+  address: string;
   readonly lines: LogLine[];
   cancelExit: () => void;
 }
@@ -79,6 +81,7 @@ const LINES_KEPT_MAX = 2_000;
  */
 export class FakeEngine {
   readonly clock: Clock;
+  #addresses = 0;
   readonly networks = new Map<string, Labels>();
   readonly volumes = new Map<string, Labels>();
   readonly held = new Map<string, HeldImage>();
@@ -174,6 +177,7 @@ export class FakeEngine {
       unhealthy: false,
       networks: new Map([[spec.network, spec.aliases]]),
       published: [],
+      address: "",
       lines: [],
       cancelExit: () => {},
     };
@@ -215,6 +219,8 @@ export class FakeEngine {
     container.oomKilled = false;
     container.error = null;
     container.startedMs = this.clock.now();
+    this.#addresses += 1;
+    container.address = `10.0.${Math.floor(this.#addresses / 250) % 250}.${this.#addresses % 250}`;
     container.finishedMs = null;
     container.unhealthy = false;
     for (const line of container.image.logs ?? []) this.write(container, line);
@@ -350,6 +356,12 @@ export class FakeEngine {
       startedAt: timeOrNull(container.startedMs),
       finishedAt: timeOrNull(container.finishedMs),
       networks: [...container.networks.keys()].toSorted(),
+      networkAddresses:
+        container.state === "running"
+          ? Object.fromEntries(
+              [...container.networks.keys()].map((network) => [network, container.address]),
+            )
+          : {},
       memoryBytes: container.memoryBytes,
       nanoCpus: container.nanoCpus,
       addresses:

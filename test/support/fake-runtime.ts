@@ -11,6 +11,7 @@ import type {
   LogOptions,
   ObservedContainer,
   ObservedVolume,
+  OwnImage,
   ProbeResult,
   ProbeTarget,
   PullProgress,
@@ -290,6 +291,18 @@ export class FakeRuntime implements ContainerRuntime {
       onProgress({ currentBytes: totalBytes, totalBytes, message: "Pull complete" });
       if (this.engine.held.get(reference)?.image !== image) this.engine.hold(reference);
     });
+  }
+
+  buildImage(): Promise<{ readonly imageId: string; readonly bytes: number }> {
+    return Promise.reject(new BerthError("not_implemented", "images cannot be built yet"));
+  }
+
+  listImages(): Promise<OwnImage[]> {
+    return Promise.resolve([]);
+  }
+
+  freeBytes(): Promise<number | undefined> {
+    return Promise.resolve(undefined);
   }
 
   removeImage(reference: string, signal: AbortSignal): Promise<boolean> {

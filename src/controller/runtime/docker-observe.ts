@@ -39,10 +39,20 @@ export function observe(
     startedAt: time(inspected.State.StartedAt),
     finishedAt: state === "running" ? null : time(inspected.State.FinishedAt),
     networks: Object.keys(inspected.NetworkSettings.Networks ?? {}).toSorted(),
+    networkAddresses: networkAddresses(inspected),
     memoryBytes: inspected.HostConfig.Memory || null,
     nanoCpus: inspected.HostConfig.NanoCpus || null,
     addresses: publishedAddresses(inspected, engineHost),
   };
+}
+
+function networkAddresses(inspected: ContainerInspectInfo): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const [network, item] of Object.entries(inspected.NetworkSettings.Networks ?? {})) {
+    const address = item.IPAddress || item.GlobalIPv6Address;
+    if (address) found[network] = address;
+  }
+  return found;
 }
 
 /** Where each published TCP port is reached from this machine; IPv4 before IPv6, one each. */

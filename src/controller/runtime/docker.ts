@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
+import { BerthError } from "../../base/errors.ts";
 import { APP } from "../labels.ts";
 import type { DockerTls } from "./docker-address.ts";
 import { DockerConnection } from "./docker-connection.ts";
@@ -22,6 +23,7 @@ import type {
   LogOptions,
   ObservedContainer,
   ObservedVolume,
+  OwnImage,
   ProbeResult,
   ProbeTarget,
   PullProgress,
@@ -154,6 +156,18 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     signal: AbortSignal,
   ): Promise<void> {
     return images.pullImage(this.#connection, reference, auth, onProgress, signal);
+  }
+
+  buildImage(): Promise<{ readonly imageId: string; readonly bytes: number }> {
+    return Promise.reject(new BerthError("not_implemented", "images cannot be built yet"));
+  }
+
+  listImages(): Promise<OwnImage[]> {
+    return Promise.reject(new BerthError("not_implemented", "images cannot be listed yet"));
+  }
+
+  freeBytes(): Promise<number | undefined> {
+    return Promise.resolve(undefined);
   }
 
   removeImage(reference: string, signal: AbortSignal): Promise<boolean> {

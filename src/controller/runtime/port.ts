@@ -62,6 +62,21 @@ export interface ContainerRuntime {
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
   ): Promise<void>;
+  /**
+   * Makes an image of a build context (an uncompressed tar stream, which is read to its end or destroyed).
+   * Throws `build_failed` with the failing step and its last lines, `image_not_found` and
+   * `registry_denied` for a base image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine.
+   */
+  buildImage(
+    context: AsyncIterable<Uint8Array>,
+    options: BuildImageOptions,
+    onOutput: (line: BuildOutput) => void,
+    signal: AbortSignal,
+  ): Promise<{ readonly imageId: string; readonly bytes: number }>;
+  /** Images that carry this instance's label. */
+  listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<OwnImage[]>;
+  /** Bytes that are free where the engine keeps images; undefined where that cannot be told. */
+  freeBytes(signal: AbortSignal): Promise<number | undefined>;
   /** Missing, or in use by a container, is done: returns false then. */
   removeImage(reference: string, signal: AbortSignal): Promise<boolean>;
 
@@ -145,6 +160,7 @@ export interface PublishSpec {
   readonly containerPort: number;
   readonly protocol: "tcp" | "udp";
   readonly hostAddress: string;
+  /** 0: the engine picks one. */
   readonly hostPort: number;
 }
 
@@ -177,6 +193,8 @@ export interface ObservedContainer {
   /** Limits as they are now, to notice an edit by hand; null where there is none. */
   readonly memoryBytes: number | null;
   readonly nanoCpus: number | null;
+  /** Its address on each network that it is on, while it runs. */
+  readonly networkAddresses: Readonly<Record<string, string>>;
   /** Where each published TCP port is reached from this machine, as host:port. */
   readonly addresses: readonly { readonly containerPort: number; readonly address: string }[];
 }
@@ -189,6 +207,39 @@ export interface ObservedVolume {
 export interface ImageInfo {
   readonly id: string;
   readonly exposedPorts: readonly number[];
+}
+
+export interface BuildImageOptions {
+  readonly tag: string;
+  readonly labels: Labels;
+  /** In the context. */
+  readonly dockerfile: string;
+  readonly target?: string | undefined;
+  readonly args: Readonly<Record<string, string>>;
+  /** classic: limits hold, any engine; buildkit: cache and secret mounts, where the engine has it. */
+  readonly builder: "classic" | "buildkit";
+  /** For base images. */
+  readonly auths: readonly RegistryAuth[];
+  readonly memoryBytes?: number | undefined;
+  readonly nanoCpus?: number | undefined;
+  readonly noCache?: boolean;
+}
+
+export type BuildOutput =
+  | {
+      readonly type: "step";
+      readonly number: number;
+      readonly total: number;
+      readonly text: string;
+    }
+  | { readonly type: "log"; readonly text: string };
+
+export interface OwnImage {
+  readonly id: string;
+  readonly tags: readonly string[];
+  readonly labels: Labels;
+  readonly bytes: number;
+  readonly createdAt: string;
 }
 
 export interface RegistryAuth {

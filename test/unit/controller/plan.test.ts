@@ -49,6 +49,7 @@ function containerOf(
     startedAt: "2029-12-31T00:00:00Z",
     finishedAt: null,
     networks: [desired.network],
+    networkAddresses: { [desired.network]: `10.0.0.${replica + 2}` },
     memoryBytes: spec.memoryBytes ?? null,
     nanoCpus: spec.nanoCpus ?? null,
     addresses: [],

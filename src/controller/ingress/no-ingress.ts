@@ -1,0 +1,15 @@
+import type { Ingress } from "./port.ts";
+
+/** `--ingress off`: apps are published on loopback ports, and nothing stands in front of them. */
+export const noIngress: Ingress = {
+  mode: "off",
+  reach: "published",
+  table: {
+    read: () => Promise.resolve(null),
+    write: () => Promise.resolve(),
+    remove: () => Promise.resolve(),
+  },
+  state: () => ({ ready: false, message: "there is no ingress (--ingress off)" }),
+  verdict: () => undefined,
+  url: (domain, https, path) => `${https ? "https" : "http"}://${domain}${path}`,
+};
