@@ -1,0 +1,101 @@
+import type { Clock } from "../../src/base/clock.ts";
+import type {
+  Ingress,
+  IngressState,
+  Route,
+  RouteTable,
+  SiteVerdict,
+} from "../../src/controller/ingress/port.ts";
+
+/**
+ * Hooks around each change of the table. Throwing in `before` is a change that never happened;
+ * throwing in `after` is one whose caller never heard of it. Awaiting something delays it.
+ */
+export interface FakeIngressFaults {
+  before?(change: FakeIngressChange): void | Promise<void>;
+  after?(change: FakeIngressChange): void | Promise<void>;
+}
+
+export interface FakeIngressChange {
+  readonly type: "write" | "remove";
+  readonly app: string;
+  readonly targets: readonly string[];
+  /** Counts from 1 over all changes of this ingress. */
+  readonly number: number;
+}
+
+export interface FakeIngressOptions {
+  readonly clock: Clock;
+  readonly mode?: Ingress["mode"];
+  readonly reach?: Ingress["reach"];
+  /** The table of an ingress that "died": it outlives Berth, as the real one on the disk does. */
+  readonly routes?: Map<string, Route>;
+  readonly faults?: FakeIngressFaults;
+  /** Beside what `setVerdict` says; default: every App is served over HTTP. */
+  readonly verdict?: SiteVerdict;
+}
+
+/** The ingress port in memory. What a test sets with `state` and `setVerdict` is what Berth sees. */
+export class FakeIngress implements Ingress {
+  readonly mode: Ingress["mode"];
+  readonly reach: Ingress["reach"];
+  /** Where requests of each App go now; an App that is not in it has nowhere to send them. */
+  readonly routes: Map<string, Route>;
+  faults: FakeIngressFaults;
+  current: IngressState = { ready: true, version: "fake", message: "the fake ingress runs" };
+  readonly table: RouteTable;
+  readonly #clock: Clock;
+  readonly #default: SiteVerdict | undefined;
+  readonly #verdicts = new Map<string, SiteVerdict | undefined>();
+  #number = 0;
+
+  constructor(options: FakeIngressOptions) {
+    this.mode = options.mode ?? "process";
+    this.reach = options.reach ?? "address";
+    this.routes = options.routes ?? new Map<string, Route>();
+    this.faults = options.faults ?? {};
+    this.#clock = options.clock;
+    this.#default = options.verdict ?? { served: true, https: false };
+    this.table = {
+      read: (app) => Promise.resolve(this.routes.get(app) ?? null),
+      write: (app, { version, targets }) =>
+        this.#change("write", app, targets, () => {
+          const before = this.routes.get(app);
+          const sinceMs = before?.version === version ? before.sinceMs : this.#clock.now();
+          if (targets.length === 0) this.routes.delete(app);
+          else this.routes.set(app, { version, targets: [...new Set(targets)], sinceMs });
+        }),
+      remove: (app) => this.#change("remove", app, [], () => void this.routes.delete(app)),
+    };
+  }
+
+  state(): IngressState {
+    return this.current;
+  }
+
+  verdict(app: string): SiteVerdict | undefined {
+    return this.#verdicts.has(app) ? this.#verdicts.get(app) : this.#default;
+  }
+
+  /** Undefined: not known yet. */
+  setVerdict(app: string, verdict: SiteVerdict | undefined): void {
+    this.#verdicts.set(app, verdict);
+  }
+
+  url(domain: string, https: boolean, path: string): string {
+    return `${https ? "https" : "http"}://${domain}${path}`;
+  }
+
+  async #change(
+    type: FakeIngressChange["type"],
+    app: string,
+    targets: readonly string[],
+    apply: () => void,
+  ): Promise<void> {
+    this.#number += 1;
+    const change = { type, app, targets, number: this.#number };
+    await this.faults.before?.(change);
+    apply();
+    await this.faults.after?.(change);
+  }
+}
