@@ -1,11 +1,11 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import path from "node:path";
 import { Ajv, type ErrorObject } from "ajv";
-import { distance } from "fastest-levenshtein";
 import { isMap, isScalar, LineCounter, parseDocument } from "yaml";
 import { ConfigError } from "./config-error.ts";
 import { ConfigFile, type ConfigKey, settings } from "./config-schema.ts";
 import { messageOf } from "./errors.ts";
+import { nearest } from "./nearest.ts";
 
 /** No config file of a person is near this; a larger file is another file named by mistake. */
 const FILE_BYTES_MAX = 1_048_576;
@@ -88,21 +88,6 @@ function canEnter(folder: string): boolean {
 export function wrongValue(key: ConfigKey, value: string): string | undefined {
   if (validate({ [key]: value })) return undefined;
   return settings.find((setting) => setting.key === key)?.expects ?? "text";
-}
-
-/** The candidate that differs least, where it differs little enough to be what was meant. */
-export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const plain = word.toLowerCase().replaceAll("-", "_");
-  let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(word.length / 4)) + 1;
-  for (const candidate of candidates) {
-    const away = distance(plain, candidate.toLowerCase().replaceAll("-", "_"));
-    if (away < bestDistance) {
-      best = candidate;
-      bestDistance = away;
-    }
-  }
-  return best;
 }
 
 function explain(error: ErrorObject, value: unknown, at: (key: string) => string): string {

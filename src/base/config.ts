@@ -2,9 +2,10 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { ConfigError } from "./config-error.ts";
-import { nearest, readConfigFile, wrongValue } from "./config-file.ts";
+import { readConfigFile, wrongValue } from "./config-file.ts";
 import { type ConfigFile, type ConfigKey, otherVariables, settings } from "./config-schema.ts";
 import type { LogFormat } from "./logger.ts";
+import { nearest } from "./nearest.ts";
 import { parseBytes, parseCpu, parseDuration } from "./units.ts";
 
 /**
@@ -335,10 +336,15 @@ function misspeltVariables(environment: Environment): string[] {
     ...settings.map((setting) => setting.variable),
     ...otherVariables,
   ];
+  const prefix = "BERTH_";
+  // What all of them begin with would make any two of them near.
+  const endings = known.flatMap((name) =>
+    name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
+  );
   return Object.keys(environment)
-    .filter((name) => name.startsWith("BERTH_") && !known.includes(name))
+    .filter((name) => name.startsWith(prefix) && !known.includes(name))
     .flatMap((name) => {
-      const meant = nearest(name, known);
-      return meant ? [`${name} means nothing to Berth; did you mean ${meant}?`] : [];
+      const meant = nearest(name.slice(prefix.length), endings);
+      return meant ? [`${name} means nothing to Berth; did you mean ${prefix}${meant}?`] : [];
     });
 }

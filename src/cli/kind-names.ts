@@ -1,5 +1,5 @@
+import { suggestion } from "../base/nearest.ts";
 import type { Kind } from "../resources/kinds.ts";
-import { suggestion } from "../resources/nearest.ts";
 import { UsageError } from "./failure.ts";
 
 /** As in `plurals` of the resources, which load every schema with them; a test compares the two. */

@@ -1,8 +1,8 @@
 import type { SpecIssue } from "../base/errors.ts";
+import { suggestion } from "../base/nearest.ts";
 import { AppSpec } from "./app.ts";
 import { issueList, staysInside } from "./check-fields.ts";
 import type { ModelSpec } from "./model.ts";
-import { suggestion } from "./nearest.ts";
 import type { SecretSpec } from "./secret.ts";
 import type { TemplateSpec } from "./template.ts";
 

@@ -1,8 +1,8 @@
 import type { ErrorObject } from "ajv/dist/2020.js";
 import type { SpecIssue } from "../base/errors.ts";
+import { nearest, suggestion } from "../base/nearest.ts";
 import { expectation, found, isObjectSchema, matchesType, type Schema } from "./describe-schema.ts";
 import { pointer, segmentsOf } from "./json-pointer.ts";
-import { nearest, suggestion } from "./nearest.ts";
 
 /** A person mends the first ones first, and noise must not cost time. */
 const ISSUES_MAX = 100;

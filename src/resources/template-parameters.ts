@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
+import { suggestion } from "../base/nearest.ts";
 import { NAME_LENGTH_MAX } from "./fields.ts";
-import { suggestion } from "./nearest.ts";
 import type { TemplateParameter, TemplateSpec } from "./template.ts";
 
 export type ParameterValue = string | number | boolean;

@@ -1,7 +1,7 @@
 import { InvalidSpecError } from "../base/errors.ts";
+import { suggestion } from "../base/nearest.ts";
 import { NAME_LENGTH_MAX, namePattern } from "./fields.ts";
 import { API_VERSION, type Manifest } from "./kinds.ts";
-import { suggestion } from "./nearest.ts";
 import { PlaceholderError, parsePlaceholders, type Segment } from "./placeholders.ts";
 import type { TemplateSpec } from "./template.ts";
 import {

@@ -1,5 +1,6 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
+import { suggestion } from "../base/nearest.ts";
 import { checkSpec } from "./check-spec.ts";
 import type { Schema } from "./describe-schema.ts";
 import { explainErrors } from "./explain-errors.ts";
@@ -12,7 +13,6 @@ import {
   manifestSchema,
   type SpecOf,
 } from "./kinds.ts";
-import { suggestion } from "./nearest.ts";
 import { partialSchema } from "./partial-schema.ts";
 import { checkPlainValue } from "./plain-value.ts";
 

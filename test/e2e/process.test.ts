@@ -162,9 +162,9 @@ test("what is not there yet says so, and wrong flags are told before anything st
     expect(stdout).toBe("");
     expect(stderr).not.toMatch(/\n\s+at /);
   }
-  expect(caddy.stderr).toMatch(/Caddy ingress is not there yet/);
+  expect(caddy.stderr).toMatch(/must be auto, process, container or off/);
   expect(assistant.stderr).toMatch(/assistant is not there yet/);
-  expect(byEnvironment.stderr).toMatch(/Caddy ingress is not there yet/);
+  expect(byEnvironment.stderr).toMatch(/must be auto, process, container or off/);
   expect(port.stderr).toContain("99999");
   expect(flag.stderr).toContain("--listen");
   await expect(stat(berth.dataDir)).rejects.toMatchObject({ code: "ENOENT" });

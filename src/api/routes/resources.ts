@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { NotFoundError } from "../../base/errors.ts";
+import { nearest } from "../../base/nearest.ts";
 import { type Kind, kinds, plurals } from "../../resources/kinds.ts";
-import { nearest } from "../../resources/nearest.ts";
 import { DeletedView, ResourceList, ResourceView } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/schema.ts";
 import { answers, NoQuery } from "../answers.ts";

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import { NotFoundError } from "../../base/errors.ts";
-import { nearest } from "../../resources/nearest.ts";
+import { nearest } from "../../base/nearest.ts";
 import { renderTemplate } from "../../resources/template-render.ts";
 import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";

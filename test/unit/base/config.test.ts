@@ -48,7 +48,18 @@ describe("defaults", () => {
     expect(config.dataDir).toBe(join(root, "home/.local/state/berth"));
     expect(config.specsDir).toBe(join(root, "home/.local/state/berth/specs"));
     expect(config.listen).toEqual({ host: "127.0.0.1", port: 7776 });
-    expect(config.ingress).toBe("off");
+    expect(config.ingress).toBe("auto");
+    expect([config.httpPort, config.httpsPort]).toEqual([8080, 8443]);
+    expect(config.uploadBytesMax).toBe(512 * 1024 * 1024);
+    expect(config.build).toEqual({
+      concurrency: 1,
+      memoryBytes: undefined,
+      nanoCpus: undefined,
+      timeoutMs: 1_800_000,
+      keep: 5,
+      diskBytesMax: 20 * 1024 ** 3,
+    });
+    expect(config.specsGit).toBeUndefined();
     expect(config.assistant).toBe("off");
     expect(config.baseDomain).toBe("localhost");
     expect(config.logFormat).toBe("json");
@@ -164,7 +175,14 @@ describe("what is wrong", () => {
     ["listen", "::1:80", "--listen must be"],
     ["listen", "127.0.0.1:70000", "--listen must be HOST:PORT or [IPV6]:PORT with a port of 0 to"],
     ["docker_host", "ssh://me@host", "--docker-host must be unix:///PATH or tcp://HOST:PORT"],
-    ["ingress", "nginx", '--ingress must be off or caddy, not "nginx"'],
+    ["ingress", "caddy", '--ingress must be auto, process, container or off, not "caddy"'],
+    ["http_port", "65536", "--http-port must be a port of 0 to 65535"],
+    ["build_concurrency", "0", "--build-concurrency must be a number of 1 to 16"],
+    ["build_memory", "much", "--build-memory must be an amount of memory"],
+    ["build_timeout", "30", "--build-timeout must be a duration"],
+    ["upload_limit", "-1", "--upload-limit must be an amount of data"],
+    ["specs_git_url", "/srv/repository", "--specs-git-url must be https://, ssh:// or user@host"],
+    ["specs_git_path", "a/../..", "--specs-git-path must be a folder of the repository"],
     ["assistant", "yes", "--assistant must be on or off"],
     ["base_domain", "Not a host", "--base-domain must be a host name"],
     ["log_format", "xml", "--log-format must be json or pretty"],
@@ -218,10 +236,7 @@ describe("what is wrong", () => {
   });
 });
 
-it("says which settings have to wait for a later version", () => {
-  expect(failure(() => assertAvailable(load({ flags: { ingress: "caddy" } }))).message).toContain(
-    "not there yet",
-  );
+it("says which setting has to wait for a later version", () => {
   expect(failure(() => assertAvailable(load({ flags: { assistant: "on" } }))).message).toContain(
     "not there yet",
   );

@@ -45,7 +45,7 @@ describe("the command tree", () => {
     expect(values(["get", "apps", "-o"])).toEqual(["json", "yaml", "wide", "name"]);
     expect(values(["get", "apps", "--output"], "w")).toEqual(["wide"]);
     expect(values(["get"], "--output=y")).toEqual(["--output=yaml"]);
-    expect(values(["up", "--ingress"])).toEqual(["off", "caddy"]);
+    expect(values(["up", "--ingress"])).toEqual(["auto", "process", "container", "off"]);
     expect(values(["token", "create", "--scope"])).toEqual(["read", "write", "admin"]);
     expect(complete(program, ["apply", "-f"], "").paths).toBe("files");
     expect(complete(program, ["up", "--specs-dir"], "").paths).toBe("folders");

@@ -182,6 +182,8 @@ it("finds a server that has gone, and one that starts", async () => {
 it("names a setting that is wrong, and judges nothing that depends on it", async () => {
   const { code, of } = await doctor("--ingress", "nginx");
   expect(code).toBe(1);
-  expect(of("configuration").message).toContain("--ingress must be off or caddy");
+  expect(of("configuration").message).toContain(
+    "--ingress must be auto, process, container or off",
+  );
   expect(() => of("engine")).toThrow("no finding");
 });

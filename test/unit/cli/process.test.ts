@@ -69,14 +69,13 @@ describe("bin/berth", () => {
 
 describe("berth up", () => {
   it.each([
-    [["--ingress", "caddy"], "Caddy"],
-    [["--assistant", "on"], "assistant"],
-  ])("%j says that it is not there yet", (flags, name) => {
+    [["--ingress", "caddy"], "--ingress must be auto, process, container or off"],
+    [["--assistant", "on"], "the assistant is not there yet"],
+  ])("%j is refused before anything starts", (flags, message) => {
     const { code, output, errors } = berth(["up", ...flags]);
     expect(code).toBe(2);
     expect(output).toBe("");
-    expect(errors).toContain(name);
-    expect(errors).toContain("not there yet");
+    expect(errors).toContain(message);
   });
 
   it("says that it is ready on one line, shows the password once and beside it, and ends with SIGTERM", async () => {
