@@ -45,17 +45,23 @@ rmSync(scratch, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = code;
 
-/** Programs that tests start: an engine, a registry, and busybox and its shell for images. */
+/** Programs that tests start: an engine, a registry, git and sshd, and busybox and its shell for images. */
 async function ensureSystemPackages() {
   const needed = [
     ["docker-registry", "docker-registry"],
     ["busybox", "busybox-static"],
+    ["git", "git"],
+    ["sshd", "openssh-server"],
+    ["ssh", "openssh-client"],
   ];
   if (!process.env.BERTH_TEST_DOCKER_HOST)
     needed.push(["dockerd", "docker.io"], ["ip", "iproute2"], ["iptables", "iptables"]);
   const missing = needed.filter(([program]) => !which(program)).map(([, name]) => name);
   if (missing.length > 0)
-    await aptInstall(missing, "the tests need a container engine and a registry");
+    await aptInstall(
+      missing,
+      "the tests need a container engine, a registry, git and an ssh server",
+    );
 }
 
 async function ownHost() {
