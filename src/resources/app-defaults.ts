@@ -1,11 +1,15 @@
 import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
-import type { AppSpec, SecretReference, Volume } from "./app.ts";
+import type { AppSource, AppSpec, SecretReference, Volume } from "./app.ts";
 
 /** An AppSpec with every default filled in and every quantity in its unit. */
 export interface EffectiveApp {
   readonly image: string | undefined;
   readonly port: number | undefined;
+  readonly source: AppSource | undefined;
+  readonly build: EffectiveBuild;
+  /** What the spec says; without it, the name under the base domain, which is not known here. */
   readonly domain: string | undefined;
+  readonly ingress: EffectiveIngress;
   readonly env: Readonly<Record<string, string | SecretReference>>;
   readonly entrypoint: readonly string[] | undefined;
   readonly command: readonly string[] | undefined;
@@ -34,6 +38,37 @@ export interface EffectiveApp {
   readonly dependsOn: readonly string[];
   readonly pullPolicy: "IfNotPresent" | "Always";
   readonly pullSecret: string | undefined;
+}
+
+/** Undefined: found out from the files of the source. */
+export interface EffectiveBuild {
+  /** Relative to the source, which for git is its `path`. */
+  readonly dockerfile: string | undefined;
+  readonly target: string | undefined;
+  readonly args: Readonly<Record<string, string>>;
+  readonly language: "node" | "python" | "go" | "static" | undefined;
+  readonly baseImage: string | undefined;
+}
+
+export interface EffectiveIngress {
+  /** Beside the App's own domain. */
+  readonly domains: readonly string[];
+  readonly redirects: readonly {
+    readonly from: string;
+    /** Undefined: the App's own domain. */
+    readonly to: string | undefined;
+    readonly permanent: boolean;
+  }[];
+  /** `/` is everything. */
+  readonly pathPrefix: string;
+  readonly stripPrefix: boolean;
+  /** Name of a Secret with a password for each user. */
+  readonly basicAuthSecret: string | undefined;
+  /** Undefined: the App answers. Of message and html at most one is set. */
+  readonly maintenance:
+    | { readonly message: string | undefined; readonly html: string | undefined }
+    | undefined;
+  readonly https: "auto" | "off";
 }
 
 export interface EffectivePort {
@@ -73,7 +108,10 @@ export function effectiveApp(spec: AppSpec): EffectiveApp {
   return {
     image: spec.image,
     port: spec.port,
+    source: spec.source,
+    build: buildOf(spec),
     domain: spec.domain,
+    ingress: ingressOf(spec),
     env: Object.fromEntries(
       Object.entries(spec.env ?? {}).map(([key, value]) => [key, envText(value)]),
     ),
@@ -116,6 +154,35 @@ export function effectiveApp(spec: AppSpec): EffectiveApp {
     dependsOn: spec.dependsOn ?? [],
     pullPolicy: spec.pullPolicy ?? "IfNotPresent",
     pullSecret: spec.pullSecret,
+  };
+}
+
+function buildOf({ build = {}, source }: AppSpec): EffectiveBuild {
+  const git = source && "git" in source ? source.git : undefined;
+  return {
+    dockerfile: build.dockerfile ?? git?.dockerfile,
+    target: build.target,
+    args: build.args ?? {},
+    language: build.language,
+    baseImage: build.baseImage,
+  };
+}
+
+function ingressOf({ ingress = {} }: AppSpec): EffectiveIngress {
+  const { maintenance = false } = ingress;
+  const page = typeof maintenance === "object" ? maintenance : {};
+  return {
+    domains: ingress.domains ?? [],
+    redirects: (ingress.redirects ?? []).map(({ from, to, permanent = false }) => ({
+      from,
+      to,
+      permanent,
+    })),
+    pathPrefix: ingress.pathPrefix ?? "/",
+    stripPrefix: ingress.stripPrefix ?? false,
+    basicAuthSecret: ingress.basicAuth?.secret,
+    maintenance: maintenance === false ? undefined : { message: page.message, html: page.html },
+    https: ingress.https ?? "auto",
   };
 }
 

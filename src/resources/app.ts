@@ -41,6 +41,12 @@ export const GitSource = Type.Object(
     ),
     credential: Type.Optional(Name),
     interval: Type.Optional(Duration),
+    hookSecret: Type.Optional(
+      Type.Unsafe<string>({
+        ...Name,
+        description: "a Secret whose value signs POST /api/hooks/git/<name of the app>",
+      }),
+    ),
   },
   closed,
 );
@@ -63,7 +69,7 @@ export const AppSource = Type.Union(
         local: Type.String({
           minLength: 1,
           maxLength: 1024,
-          description: "a folder, relative to the spec file",
+          description: "a folder, relative to the spec file; only in files of the specs folder",
         }),
       },
       closed,
@@ -71,6 +77,7 @@ export const AppSource = Type.Union(
   ],
   { description: "one of git, archive or local" },
 );
+export type AppSource = Static<typeof AppSource>;
 
 /** How a source becomes an image; every field may be left out. */
 export const BuildOptions = Type.Object(

@@ -2,18 +2,15 @@ import { isIP } from "node:net";
 import type { SpecIssue } from "../base/errors.ts";
 import { formatBytes, parseBytes, parseCpu, parseDuration } from "../base/units.ts";
 import type { AppSpec } from "./app.ts";
-import {
-  domainProblem,
-  type IssueList,
-  imageProblem,
-  issueList,
-  staysInside,
-} from "./check-fields.ts";
+import { checkIngress } from "./check-app-ingress.ts";
+import { checkSource } from "./check-app-source.ts";
+import { type IssueList, issueList } from "./check-fields.ts";
 
 /** Everything about an App spec that its schema cannot say. */
 export function checkAppSpec(spec: AppSpec, name: string | undefined): SpecIssue[] {
   const { issues, add } = issueList();
   checkSource(spec, add);
+  checkIngress(spec, add);
   checkProcess(spec, add);
   checkHealth(spec, add);
   checkDurations(spec, add);
@@ -21,31 +18,10 @@ export function checkAppSpec(spec: AppSpec, name: string | undefined): SpecIssue
   checkVolumes(spec, add);
   checkPorts(spec, add);
   checkDependencies(spec, name, add);
-  const problem = spec.domain === undefined ? undefined : domainProblem(spec.domain);
-  if (problem !== undefined) add(["spec", "domain"], `"${spec.domain}" ${problem}`);
   return issues;
 }
 
 type Add = IssueList["add"];
-
-function checkSource(spec: AppSpec, add: Add): void {
-  if (spec.image === undefined && spec.source === undefined) {
-    add(["spec"], "needs image (an image reference) or source (something to build)");
-  }
-  if (spec.image !== undefined && spec.source !== undefined) {
-    add(["spec", "source"], "set image or source, not both");
-  }
-  const problem = spec.image === undefined ? undefined : imageProblem(spec.image);
-  if (problem !== undefined) add(["spec", "image"], `"${spec.image}" ${problem}`);
-  if (spec.source && "git" in spec.source) {
-    for (const key of ["path", "dockerfile"] as const) {
-      const value = spec.source.git[key];
-      if (value !== undefined && !staysInside(value)) {
-        add(["spec", "source", "git", key], "has to be a path inside the repository, without ..");
-      }
-    }
-  }
-}
 
 /** The engine takes arguments and variables as C strings, and an empty word names no program. */
 function checkProcess(spec: AppSpec, add: Add): void {

@@ -107,6 +107,7 @@ function unknownKey(
 /** What a key of a mapping with free keys may look like, by the mapping's own key. */
 const keyRules: Readonly<Record<string, string>> = {
   env: "the name of a variable has letters, digits, _ . and -, and does not start with a digit",
+  args: "the name of a build argument has letters, digits and _, and does not start with a digit",
   data: "it may have letters, digits, . _ and -, at most 253",
   labels: "it may have letters, digits, . / _ and -, at most 253",
   annotations: "it may have letters, digits, . / _ and -, at most 253",

@@ -108,6 +108,7 @@ function base(): Record<string, unknown> {
     ports: [{ host: 81, container: 82 }],
     volumes: [{ name: "data", path: "/data" }],
     healthCheck: {},
+    ingress: { redirects: [{ from: "old.example.org" }] },
   };
 }
 

@@ -61,6 +61,123 @@ describe("an App", () => {
       "spec.source.git.dockerfile: has to be a path inside the repository, without ..",
     ],
     [
+      "a folder of the machine as a repository",
+      { source: { git: { url: "/srv/repository.git" } } },
+      "spec.source.git.url: is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH",
+    ],
+    [
+      "a file URL",
+      { source: { git: { url: "file:///srv/repository.git" } } },
+      "spec.source.git.url: is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH",
+    ],
+    [
+      "a program in place of a host",
+      { source: { git: { url: "ext::sh -c id" } } },
+      "spec.source.git.url: holds white space",
+    ],
+    [
+      "a password in a URL",
+      { source: { git: { url: "https://me:hunter2@x/y" } } },
+      "spec.source.git.url: holds a password, which everybody could read: put it into a Secret and name that with credential",
+    ],
+    [
+      "an option in place of a branch",
+      { source: { git: { url: "https://x/y", ref: "--upload-pack=id" } } },
+      "spec.source.git.ref: is not the name of a branch or tag, nor a commit",
+    ],
+    [
+      "build without source",
+      { image: "a", build: { target: "x" } },
+      "spec.build: says how source is built, and there is no source: set source, or leave build out",
+    ],
+    [
+      "a Dockerfile outside the source",
+      { source: { local: "." }, build: { dockerfile: "../Dockerfile" } },
+      "spec.build.dockerfile: has to be a path inside the source, without ..",
+    ],
+    [
+      "two Dockerfiles",
+      { source: { git: { url: "https://x/y", dockerfile: "A" } }, build: { dockerfile: "B" } },
+      "spec.build.dockerfile: set build.dockerfile or source.git.dockerfile, not both",
+    ],
+    [
+      "a base image beside a Dockerfile",
+      { source: { local: "." }, build: { dockerfile: "A", baseImage: "node:22" } },
+      "spec.build.baseImage: is for a generated Dockerfile, and dockerfile names one: set one of them",
+    ],
+    [
+      "a base image in capitals",
+      { source: { local: "." }, build: { baseImage: "Node" } },
+      'spec.build.baseImage: "Node" has upper-case letters; image names are lower case',
+    ],
+    [
+      "a domain without a port",
+      { image: "a", domain: "a.example.org" },
+      "spec.domain: needs port: the port in the container that requests are led to",
+    ],
+    [
+      "ingress without a port",
+      { image: "a", ingress: { https: "off" } },
+      "spec.ingress: needs port: the port in the container that requests are led to",
+    ],
+    [
+      "a wildcard for the app's own domain",
+      { image: "a", port: 80, domain: "*.example.org" },
+      'spec.domain: "*.example.org" is many domains, and this one is the app\'s address: put it into ingress.domains',
+    ],
+    [
+      "a domain twice",
+      { image: "a", port: 80, domain: "a.org", ingress: { domains: ["b.org", "a.org"] } },
+      'spec.ingress.domains[1]: "a.org" is listed already as domain',
+    ],
+    [
+      "a redirect from a domain of its own",
+      {
+        image: "a",
+        port: 80,
+        ingress: { domains: ["b.org"], redirects: [{ from: "b.org", to: "https://c.org" }] },
+      },
+      'spec.ingress.redirects[0].from: "b.org" is a domain of the app itself (ingress.domains[0]): leave out one',
+    ],
+    [
+      "two redirects from one domain",
+      {
+        image: "a",
+        port: 80,
+        ingress: { redirects: [{ from: "b.org" }, { from: "b.org" }] },
+      },
+      'spec.ingress.redirects[1].from: "b.org" is redirected already by redirects[0]',
+    ],
+    [
+      "a redirect to where it comes from",
+      {
+        image: "a",
+        port: 80,
+        ingress: { redirects: [{ from: "*.b.org", to: "https://www.b.org/x" }] },
+      },
+      'spec.ingress.redirects[0].to: leads back to "*.b.org": requests would go in a circle',
+    ],
+    [
+      "a path that climbs",
+      { image: "a", port: 80, ingress: { pathPrefix: "/a/../b" } },
+      "spec.ingress.pathPrefix: holds an empty segment, . or ..: no request has such a path",
+    ],
+    [
+      "an encoded path",
+      { image: "a", port: 80, ingress: { pathPrefix: "/a%2fb" } },
+      "spec.ingress.pathPrefix: is compared with paths after decoding: write it without % and \\",
+    ],
+    [
+      "stripPrefix alone",
+      { image: "a", port: 80, ingress: { stripPrefix: true } },
+      "spec.ingress.stripPrefix: has no use without pathPrefix",
+    ],
+    [
+      "two maintenance pages",
+      { image: "a", port: 80, ingress: { maintenance: { message: "a", html: "b" } } },
+      "spec.ingress.maintenance: set message or html, not both",
+    ],
+    [
       "an empty program",
       { image: "a", command: [""] },
       "spec.command[0]: names no program: the first entry is empty",
@@ -211,12 +328,12 @@ describe("an App", () => {
     ],
     [
       "an address for a domain",
-      { image: "a", domain: "10.0.0.1" },
+      { image: "a", port: 80, domain: "10.0.0.1" },
       'spec.domain: "10.0.0.1" is an address; a domain is a name, such as hello.example.org',
     ],
     [
       "a long part of a domain",
-      { image: "a", domain: `${"a".repeat(64)}.org` },
+      { image: "a", port: 80, domain: `${"a".repeat(64)}.org` },
       `spec.domain: "${"a".repeat(64)}.org" has a part longer than 63 characters`,
     ],
   ])("refuses %s", (_what, spec, expected) => {
@@ -275,7 +392,32 @@ describe("an App", () => {
         ],
       },
     ],
-    ["a wildcard", { image: "a", domain: "*.example.org" }],
+    [
+      "a wildcard beside the app's own domain",
+      { image: "a", port: 80, ingress: { domains: ["*.example.org"] } },
+    ],
+    [
+      "a redirect from below a wildcard, and from one",
+      {
+        image: "a",
+        port: 80,
+        domain: "www.example.org",
+        ingress: {
+          domains: ["*.example.org"],
+          redirects: [{ from: "old.example.org" }, { from: "*.example.net", permanent: true }],
+        },
+      },
+    ],
+    ["a path of several parts", { image: "a", port: 80, ingress: { pathPrefix: "/a/b.c" } }],
+    [
+      "a repository over ssh",
+      { source: { git: { url: "ssh://git@host:2222/a/b.git", ref: "v1" } } },
+    ],
+    ["a repository in the short form", { source: { git: { url: "git@host.example:a/b.git" } } }],
+    [
+      "a Dockerfile, a stage and arguments",
+      { source: { local: "app" }, build: { dockerfile: "a/D", target: "t", args: { A: "" } } },
+    ],
     ["a check on a port of its own", { image: "a", healthCheck: { path: "/healthz", port: 9000 } }],
   ])("takes %s", (_what, spec) => {
     expect(issuesOf("App", spec)).toEqual([]);

@@ -219,7 +219,7 @@ describe("validateManifest", () => {
 
   it("lists the known keys where none is near", () => {
     expect(issuesOfApp({ image: "a", kubernetes: 1 })[0]).toMatch(
-      /^spec\.kubernetes: unknown key "kubernetes"; known keys: image, source, port/,
+      /^spec\.kubernetes: unknown key "kubernetes"; known keys: image, source, build, port/,
     );
   });
 

@@ -75,13 +75,14 @@ describe("substitution", () => {
   test("a parameter without a value leaves out what it alone fills, and is empty inside a text", () => {
     const spec = template(
       {
+        port: 80,
         domain: "${domain}",
         command: ["a", "${domain}"],
         env: { D: "${domain}", U: "[${domain}]" },
       },
       [{ name: "domain" }],
     );
-    const absent = { image: "img:1", command: ["a"], env: { U: "[]" } };
+    const absent = { image: "img:1", port: 80, command: ["a"], env: { U: "[]" } };
     expect(app(render(spec))).toEqual(absent);
     expect(app(render(spec, { domain: "" }))).toEqual(absent);
     expect(app(render(spec, { domain: null }))).toEqual(absent);

@@ -1,0 +1,94 @@
+import type { AppSpec, IngressOptions } from "./app.ts";
+import { domainProblem, type IssueList } from "./check-fields.ts";
+
+type Add = IssueList["add"];
+
+/** Domains, redirects and paths: what the ingress is to do with an App's requests. */
+export function checkIngress(spec: AppSpec, add: Add): void {
+  const own = checkDomains(spec, add);
+  if (spec.port === undefined) {
+    const needsPort = "needs port: the port in the container that requests are led to";
+    if (spec.domain !== undefined) add(["spec", "domain"], needsPort);
+    if (spec.ingress !== undefined) add(["spec", "ingress"], needsPort);
+  }
+  const { ingress } = spec;
+  if (!ingress) return;
+  checkRedirects(ingress, own, add);
+  checkPrefix(ingress, add);
+  const { maintenance } = ingress;
+  if (typeof maintenance === "object" && maintenance.html !== undefined) {
+    if (maintenance.message !== undefined) {
+      add(["spec", "ingress", "maintenance"], "set message or html, not both");
+    }
+  }
+}
+
+/** All domains of the App, and where each stands. */
+function checkDomains(spec: AppSpec, add: Add): ReadonlyMap<string, string> {
+  const own = new Map<string, string>();
+  if (spec.domain !== undefined) {
+    own.set(spec.domain, "domain");
+    if (spec.domain.startsWith("*.")) {
+      add(
+        ["spec", "domain"],
+        `"${spec.domain}" is many domains, and this one is the app's address: put it into ingress.domains`,
+      );
+    }
+    const problem = domainProblem(spec.domain);
+    if (problem !== undefined) add(["spec", "domain"], `"${spec.domain}" ${problem}`);
+  }
+  for (const [index, domain] of (spec.ingress?.domains ?? []).entries()) {
+    const at = ["spec", "ingress", "domains", String(index)];
+    const same = own.get(domain);
+    if (same !== undefined) add(at, `"${domain}" is listed already as ${same}`);
+    else own.set(domain, `ingress.domains[${index}]`);
+    const problem = domainProblem(domain);
+    if (problem !== undefined) add(at, `"${domain}" ${problem}`);
+  }
+  return own;
+}
+
+function checkRedirects(ingress: IngressOptions, own: ReadonlyMap<string, string>, add: Add): void {
+  const seen = new Map<string, number>();
+  for (const [index, { from, to }] of (ingress.redirects ?? []).entries()) {
+    const at = ["spec", "ingress", "redirects", String(index)];
+    const same = own.get(from);
+    if (same !== undefined) {
+      add([...at, "from"], `"${from}" is a domain of the app itself (${same}): leave out one`);
+    }
+    const first = seen.get(from);
+    if (first === undefined) seen.set(from, index);
+    else add([...at, "from"], `"${from}" is redirected already by redirects[${first}]`);
+    const problem = domainProblem(from);
+    if (problem !== undefined) add([...at, "from"], `"${from}" ${problem}`);
+    if (to === undefined) continue;
+    if (!URL.canParse(to)) add([...at, "to"], "is not a URL, such as https://www.example.org");
+    else if (covers(from, new URL(to).hostname)) {
+      add([...at, "to"], `leads back to "${from}": requests would go in a circle`);
+    }
+  }
+}
+
+function covers(domain: string, host: string): boolean {
+  if (!domain.startsWith("*.")) return domain === host;
+  const rest = domain.slice(1);
+  return host.endsWith(rest) && !host.slice(0, -rest.length).includes(".");
+}
+
+function checkPrefix(ingress: IngressOptions, add: Add): void {
+  const { pathPrefix, stripPrefix } = ingress;
+  if (pathPrefix === undefined) {
+    if (stripPrefix === true) {
+      add(["spec", "ingress", "stripPrefix"], "has no use without pathPrefix");
+    }
+    return;
+  }
+  const at = ["spec", "ingress", "pathPrefix"];
+  const segments = pathPrefix.split("/").slice(1);
+  if (segments.some((segment) => ["", ".", ".."].includes(segment))) {
+    add(at, "holds an empty segment, . or ..: no request has such a path");
+  }
+  if (/[%\\]/.test(pathPrefix)) {
+    add(at, "is compared with paths after decoding: write it without % and \\");
+  }
+}

@@ -1,0 +1,78 @@
+import type { AppSpec, GitSource } from "./app.ts";
+import { type IssueList, imageProblem, staysInside } from "./check-fields.ts";
+
+type Add = IssueList["add"];
+
+/** What an App is made of: an image, or a source and how it is built. */
+export function checkSource(spec: AppSpec, add: Add): void {
+  if (spec.image === undefined && spec.source === undefined) {
+    add(["spec"], "needs image (an image reference) or source (something to build)");
+  }
+  if (spec.image !== undefined && spec.source !== undefined) {
+    add(["spec", "source"], "set image or source, not both");
+  }
+  const problem = spec.image === undefined ? undefined : imageProblem(spec.image);
+  if (problem !== undefined) add(["spec", "image"], `"${spec.image}" ${problem}`);
+  const git = spec.source && "git" in spec.source ? spec.source.git : undefined;
+  if (git) checkGit(git, add);
+  if (spec.source && "local" in spec.source && spec.source.local.includes("\0")) {
+    add(["spec", "source", "local"], "holds a NUL character");
+  }
+  if (spec.build) checkBuild(spec, git, add);
+}
+
+function checkGit(git: GitSource, add: Add): void {
+  const at = ["spec", "source", "git"];
+  const problem = gitUrlProblem(git.url);
+  if (problem !== undefined) add([...at, "url"], problem);
+  // A program that is given it must not take it for one of its options.
+  if (git.ref !== undefined && !/^[^-\s]\S*$/.test(git.ref)) {
+    add([...at, "ref"], "is not the name of a branch or tag, nor a commit");
+  }
+  for (const key of ["path", "dockerfile"] as const) {
+    const value = git[key];
+    if (value !== undefined && !staysInside(value)) {
+      add([...at, key], "has to be a path inside the repository, without ..");
+    }
+  }
+}
+
+/** Never shows the URL: it may hold a password. */
+function gitUrlProblem(url: string): string | undefined {
+  if (/[\s\p{Cc}]/u.test(url)) return "holds white space";
+  if (/^[\w.-]+@[\w.[\]:-]+:[^/].*$/.test(url) && !url.includes("://")) return undefined;
+  if (!/^(https?|ssh):\/\//.test(url) || !URL.canParse(url)) {
+    return "is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH";
+  }
+  if (new URL(url).password !== "") {
+    return "holds a password, which everybody could read: put it into a Secret and name that with credential";
+  }
+  return undefined;
+}
+
+function checkBuild(spec: AppSpec, git: GitSource | undefined, add: Add): void {
+  const at = ["spec", "build"];
+  const build = spec.build ?? {};
+  if (spec.source === undefined) {
+    add(at, "says how source is built, and there is no source: set source, or leave build out");
+  }
+  if (build.dockerfile !== undefined) {
+    if (!staysInside(build.dockerfile)) {
+      add([...at, "dockerfile"], "has to be a path inside the source, without ..");
+    }
+    if (git?.dockerfile !== undefined) {
+      add([...at, "dockerfile"], "set build.dockerfile or source.git.dockerfile, not both");
+    }
+  }
+  const hasDockerfile = build.dockerfile !== undefined || git?.dockerfile !== undefined;
+  for (const key of ["language", "baseImage"] as const) {
+    if (hasDockerfile && build[key] !== undefined) {
+      add([...at, key], "is for a generated Dockerfile, and dockerfile names one: set one of them");
+    }
+  }
+  const problem = build.baseImage === undefined ? undefined : imageProblem(build.baseImage);
+  if (problem !== undefined) add([...at, "baseImage"], `"${build.baseImage}" ${problem}`);
+  for (const [name, value] of Object.entries(build.args ?? {})) {
+    if (value.includes("\0")) add([...at, "args", name], "holds a NUL character");
+  }
+}
