@@ -12,14 +12,17 @@ import type { Config } from "./base/config.ts";
 import { BerthError } from "./base/errors.ts";
 import { createLogger } from "./base/logger.ts";
 import { packageVersion } from "./base/package-version.ts";
+import { noBuilds } from "./controller/build/no-builds.ts";
 import { loadCatalog } from "./controller/catalog.ts";
 import { Controllers } from "./controller/control-plane.ts";
+import { noIngress } from "./controller/ingress/no-ingress.ts";
 import { FileLogArchive } from "./controller/logs/file-archive.ts";
 import { Manager } from "./controller/manager.ts";
 import { controllerMetrics } from "./controller/metrics.ts";
 import { DockerRuntime } from "./controller/runtime/docker.ts";
 import { metered } from "./controller/runtime/metered.ts";
 import { SpecFolder } from "./controller/specs/spec-folder.ts";
+import { WebhookSender } from "./controller/webhooks/sender.ts";
 import { openStore } from "./store/sqlite-store.ts";
 
 export { restoreStore } from "./store/restore.ts";
@@ -77,6 +80,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
       clock,
       logger,
       archive,
+      builds: noBuilds,
+      ingress: noIngress,
+      baseDomain: config.baseDomain,
       metrics: controllerCounts,
       random: Math.random,
     }),
@@ -88,6 +94,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
     archive,
     manager,
     specs: folder,
+    builds: noBuilds,
+    ingress: noIngress,
     now: () => clock.now(),
   });
   const templates = [
@@ -100,11 +108,25 @@ export async function runServer(config: Config): Promise<RunningServer> {
 
   const ending = new AbortController();
   starting.defer(() => ending.abort());
+  const webhooks = starting.use(
+    new WebhookSender({ store, clock, logger, version, random: Math.random }),
+  );
+  webhooks.start();
   manager.start();
   starting.use(folder);
   await folder.start(ending.signal);
 
-  const api = buildApi({ store, control, clock, logger, metrics, version, config, templates });
+  const api = buildApi({
+    store,
+    control,
+    webhooks,
+    clock,
+    logger,
+    metrics,
+    version,
+    config,
+    templates,
+  });
   starting.defer(() => api.close());
   await listen((address) => api.listen(address), config);
   await writeLocalToken(store.tokens, join(config.dataDir, "run", "token"));

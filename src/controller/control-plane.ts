@@ -9,11 +9,13 @@ import { emptyMemory, type ReconcilerMemory } from "../resources/status.ts";
 import type { FieldChange, Store } from "../store/store.ts";
 import { inputsDigest } from "./apps/inputs.ts";
 import { obeyInputs } from "./apps/memory.ts";
-import type { Operation, Plan } from "./apps/plan.ts";
-import { planApp } from "./apps/plan.ts";
+import type { Operation, Plan } from "./apps/plan/model.ts";
+import { planApp } from "./apps/plan/plan.ts";
 import { lookupWith } from "./apps/planned.ts";
 import { resolveApp } from "./apps/resolve.ts";
 import { chooseStrategy } from "./apps/strategy.ts";
+import type { AppBuilds, SourceState } from "./build/port.ts";
+import type { Ingress } from "./ingress/port.ts";
 import { appLogs } from "./logs/app-logs.ts";
 import type { LogArchive } from "./logs/archive.ts";
 import type { Manager } from "./manager.ts";
@@ -41,6 +43,8 @@ export class Controllers implements ControlPlane {
   readonly #archive: LogArchive;
   readonly #manager: Manager;
   readonly #specs: SpecsSource;
+  readonly #builds: Pick<AppBuilds, "source">;
+  readonly #ingress: Ingress;
   readonly #now: () => number;
 
   constructor(options: {
@@ -49,6 +53,8 @@ export class Controllers implements ControlPlane {
     archive: LogArchive;
     manager: Manager;
     specs: SpecsSource;
+    builds: Pick<AppBuilds, "source">;
+    ingress: Ingress;
     now: () => number;
   }) {
     this.#store = options.store;
@@ -56,6 +62,8 @@ export class Controllers implements ControlPlane {
     this.#archive = options.archive;
     this.#manager = options.manager;
     this.#specs = options.specs;
+    this.#builds = options.builds;
+    this.#ingress = options.ingress;
     this.#now = options.now;
   }
 
@@ -81,13 +89,15 @@ export class Controllers implements ControlPlane {
       inputsDigest(this.#store, resource),
     );
     const { ports } = this.#store;
-    const resolved = resolveApp(
-      lookupWith(this.#store, alongside),
+    const resolved = resolveApp({
+      store: lookupWith(this.#store, alongside),
       resource,
       memory,
-      (app, replica, port) => ports.current(app, replica, port) ?? 0,
-    );
-    const strategy = chooseStrategy(effectiveApp(asked));
+      ingress: this.#ingress,
+      source: this.#sourceOf(stored, resource),
+      portOf: (app, replica, port) => ports.current(app, replica, port) ?? 0,
+    });
+    const strategy = chooseStrategy(effectiveApp(asked), this.#ingress.mode !== "off");
     const report = {
       app: name,
       generation: resource.metadata.generation,
@@ -99,7 +109,7 @@ export class Controllers implements ControlPlane {
         strategy: strategy.type,
         strategyReason: strategy.message,
         operations: [],
-        blockedBy: resolved.refused?.message ?? null,
+        blockedBy: (resolved.refused ?? resolved.blocked)?.message ?? null,
       };
     }
     const { desired } = resolved;
@@ -112,6 +122,7 @@ export class Controllers implements ControlPlane {
       nowMs: this.#now(),
       containers,
       health: new Map(),
+      route: await this.#ingress.table.read(name),
       restarts: memory.restarts,
       isFresh: memory.attempt?.hash !== desired.hash,
       drifts: memory.drifts,
@@ -121,7 +132,7 @@ export class Controllers implements ControlPlane {
     const plan = planApp(desired, { ...observed, image });
     // What comes after a pull is shown too: the pull is the first step, not the only one.
     const rest =
-      image === "absent" && plan.operations.some(isPull)
+      image === "absent" && plan.operations.some(isObtaining)
         ? planApp(desired, { ...observed, image: "present" })
         : undefined;
     return {
@@ -129,10 +140,11 @@ export class Controllers implements ControlPlane {
       strategy: plan.strategy.type,
       strategyReason: plan.strategy.message,
       operations: [
-        ...plan.operations.filter((operation) => !rest || isPull(operation)),
+        ...plan.operations.filter((operation) => !rest || isObtaining(operation)),
         ...(rest?.operations ?? []),
       ].map(describe),
-      blockedBy: stalledMessage(memory, plan) ?? resolved.blocked?.message ?? null,
+      blockedBy:
+        stalledMessage(memory, plan) ?? (resolved.held ?? resolved.blocked)?.message ?? null,
     };
   }
 
@@ -155,6 +167,18 @@ export class Controllers implements ControlPlane {
 
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[] {
     return this.#specs.confirmPrune();
+  }
+
+  /** A plan looks for no source: one that is not known yet stands for an image that has to be built. */
+  #sourceOf(stored: Resource<"App"> | undefined, asked: Resource<"App">): SourceState | null {
+    if (asked.spec.source === undefined) return null;
+    const isSame =
+      stored !== undefined &&
+      canonicalJson([stored.spec.source, stored.spec.build, stored.metadata.annotations]) ===
+        canonicalJson([asked.spec.source, asked.spec.build, asked.metadata.annotations]);
+    if (isSame) return this.#builds.source(stored);
+    const image = `berth-${this.#store.instanceId}/${asked.metadata.name}:new`;
+    return { type: "resolved", revision: "", image };
   }
 
   /** The resource as it would be with `spec`, which need not exist yet. */
@@ -194,7 +218,7 @@ export class Controllers implements ControlPlane {
   }
 }
 
-const isPull = (operation: Operation) => operation.type === "pullImage";
+const isObtaining = ({ type }: Operation) => type === "pullImage" || type === "buildImage";
 
 function stalledMessage(memory: ReconcilerMemory, plan: Plan): string | undefined {
   if (memory.stalled) return memory.stalled.message;

@@ -9,7 +9,9 @@ import { HealthMonitor } from "./apps/health-monitor.ts";
 import { ImagePuller } from "./apps/image-puller.ts";
 import { AppReconciler } from "./apps/reconciler.ts";
 import { backoffMs } from "./backoff.ts";
+import type { AppBuilds } from "./build/port.ts";
 import { EngineMonitor } from "./engine-monitor.ts";
+import type { Ingress } from "./ingress/port.ts";
 import type { LogArchive } from "./logs/archive.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 import { References } from "./references.ts";
@@ -25,6 +27,9 @@ export interface ManagerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly archive: LogArchive;
+  readonly builds: AppBuilds;
+  readonly ingress: Ingress;
+  readonly baseDomain: string;
   readonly metrics: ControllerMetrics;
   /** 0 to 1; spreads back-offs. */
   readonly random: () => number;
@@ -46,7 +51,7 @@ export class Manager implements AsyncDisposable {
   #unwatch: () => void = () => {};
 
   constructor(options: ManagerOptions) {
-    const { store, runtime, clock, logger, archive } = options;
+    const { store, runtime, clock, logger, archive, builds, ingress, baseDomain } = options;
     this.#options = options;
     this.#queue = new WorkQueue(clock);
     this.#tasks = new TaskGroup((error, name) =>
@@ -63,6 +68,9 @@ export class Manager implements AsyncDisposable {
       health,
       puller,
       archive,
+      builds,
+      ingress,
+      baseDomain,
       aside: (call) => this.#aside(call),
       onObserved: (app, containers) => this.engine.observed(app, containers),
     });
@@ -100,6 +108,11 @@ export class Manager implements AsyncDisposable {
       this.#tasks.run(`reconcile worker ${worker}`, (signal) => this.#work(signal));
     }
     this.#tasks.run("engine monitor", (signal) => this.engine.run(signal));
+  }
+
+  /** A build, a source or the ingress has something new to say about an App. */
+  changed(app: string): void {
+    this.#queue.add(app, "event");
   }
 
   /** Ahead of everything else, whatever the back-off says. */

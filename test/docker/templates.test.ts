@@ -6,7 +6,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { busyboxRoot, importImage } from "../../scripts/base-image.mjs";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
+import { noBuilds } from "../../src/controller/build/no-builds.ts";
 import { loadCatalog } from "../../src/controller/catalog.ts";
+import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
 import { INSTANCE } from "../../src/controller/labels.ts";
 import { noArchive } from "../../src/controller/logs/archive.ts";
 import { Manager } from "../../src/controller/manager.ts";
@@ -116,6 +118,9 @@ async function startBerth() {
     clock: systemClock,
     logger: silentLogger,
     archive: noArchive,
+    builds: noBuilds,
+    ingress: noIngress,
+    baseDomain: "localhost",
     metrics: controllerMetrics(new Registry()),
     random: Math.random,
   });

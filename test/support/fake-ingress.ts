@@ -62,8 +62,7 @@ export class FakeIngress implements Ingress {
         this.#change("write", app, targets, () => {
           const before = this.routes.get(app);
           const sinceMs = before?.version === version ? before.sinceMs : this.#clock.now();
-          if (targets.length === 0) this.routes.delete(app);
-          else this.routes.set(app, { version, targets: [...new Set(targets)], sinceMs });
+          this.routes.set(app, { version, targets: [...new Set(targets)], sinceMs });
         }),
       remove: (app) => this.#change("remove", app, [], () => void this.routes.delete(app)),
     };

@@ -3,7 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Registry } from "prom-client";
 import { type Logger, silentLogger } from "../../src/base/logger.ts";
+import { noBuilds } from "../../src/controller/build/no-builds.ts";
 import { Controllers } from "../../src/controller/control-plane.ts";
+import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
+import type { Ingress } from "../../src/controller/ingress/port.ts";
 import { noArchive } from "../../src/controller/logs/archive.ts";
 import { Manager } from "../../src/controller/manager.ts";
 import { controllerMetrics } from "../../src/controller/metrics.ts";
@@ -23,6 +26,7 @@ import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
 export class World implements AsyncDisposable {
   readonly clock = new VirtualClock();
   readonly engine: FakeEngine;
+  readonly ingress: Ingress;
   readonly dataDir = mkdtempSync(join(tmpdir(), "berth-world-"));
   readonly #logger: Logger;
   readonly #random: () => number;
@@ -37,9 +41,12 @@ export class World implements AsyncDisposable {
       images?: Readonly<Record<string, FakeImage>>;
       random?: () => number;
       logger?: Logger;
+      /** Outlives Berth, as the engine does; without one there is no ingress. */
+      ingress?: Ingress;
     } = {},
   ) {
     this.engine = new FakeEngine(this.clock, options.images ?? { "web:1": {}, "web:2": {} });
+    this.ingress = options.ingress ?? noIngress;
     this.#random = options.random ?? (() => 0.5);
     this.#logger = options.logger ?? silentLogger;
   }
@@ -61,6 +68,9 @@ export class World implements AsyncDisposable {
       clock,
       logger: this.#logger,
       archive: noArchive,
+      builds: noBuilds,
+      ingress: this.ingress,
+      baseDomain: "localhost",
       metrics: controllerMetrics(new Registry()),
       random: this.#random,
     });
@@ -73,6 +83,8 @@ export class World implements AsyncDisposable {
         report: () => ({ folder: "", state: "off", message: null, files: [], pendingPrune: [] }),
         confirmPrune: () => [],
       },
+      builds: noBuilds,
+      ingress: this.ingress,
       now: () => clock.now(),
     });
     this.manager.start();

@@ -1,24 +1,34 @@
 import { RETRIED_AT, type Resource } from "../../resources/resource.ts";
-import { type AppStatus, emptyMemory, type ReconcilerMemory } from "../../resources/status.ts";
+import { emptyMemory, type ReconcilerMemory } from "../../resources/status.ts";
 import type { Revision } from "../../store/store.ts";
+import type { SourceState } from "../build/port.ts";
+import type { Route } from "../ingress/port.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
+import { buildStep } from "./build-step.ts";
+import { isComplete } from "./complete.ts";
 import type { ReconcileResult, ReconcilerContext } from "./context.ts";
-import { type DesiredApp, revisionHash } from "./desired.ts";
-import { startedAtMs } from "./executor.ts";
-import { fail, lastGood } from "./failure.ts";
+import type { DesiredApp } from "./desired.ts";
+import { sideBySide, startedAtMs } from "./executor.ts";
+import { fail } from "./failure.ts";
 import { inputsDigest } from "./inputs.ts";
 import { type Mask, maskOf } from "./mask.ts";
 import * as remember from "./memory.ts";
-import { type ContainerHealth, hashOf, isUp, type Operation, type Plan, planApp } from "./plan.ts";
+import type { ContainerHealth, Operation, Plan } from "./plan/model.ts";
+import { hashOf, isUp } from "./plan/observed.ts";
+import { planApp } from "./plan/plan.ts";
 import { notePulled, pullStep } from "./pull-step.ts";
+import { noteReady } from "./ready.ts";
+import type { Reason } from "./reason.ts";
 import { recoverFrom } from "./recovery.ts";
 import { type Resolved, resolveApp } from "./resolve.ts";
-import { appStatus, isComplete, type Reason } from "./status.ts";
+import { findRevision, keepRevision } from "./revisions.ts";
+import { runStatus } from "./run-status.ts";
+import { lookAtSource, revisionOf, throwIfPassing } from "./source-look.ts";
 import { cannotBeMade, versionFailure } from "./version-failure.ts";
+import { nextLook } from "./waits.ts";
 
 /** Rounds of look, plan and act in one run; what is left waits for the next run. */
 const ROUNDS_MAX = 8;
-const UNFINISHED_RETRY_MS = 250;
 /** The grace of containers whose App's spec cannot be worked out; Docker's own default. */
 const UNKNOWN_GRACE_MS = 10_000;
 
@@ -29,7 +39,9 @@ export class AppRun {
   #memory: ReconcilerMemory;
   #containers: readonly ObservedContainer[] = [];
   #health = new Map<string, ContainerHealth>();
+  #source: SourceState | null = null;
   #resolved: Resolved | null = null;
+  #route: Route | null = null;
   #plan: Plan | null = null;
   #progress: Reason | null = null;
   #mask: Mask = (text) => text;
@@ -57,6 +69,7 @@ export class AppRun {
       isFinished = await this.#round(signal);
     if (!this.#isOvertaken()) this.#noteReady();
     this.writeStatus({});
+    throwIfPassing(this.#context, this.#resource, this.#source);
     return this.#result(isFinished);
   }
 
@@ -73,26 +86,19 @@ export class AppRun {
 
   /** Writes what this run has found; what is given takes the place of what it knows. */
   writeStatus(override: { unknown?: string | null; progress?: Reason | null }): void {
-    const { store, clock } = this.#context;
     const { name, uid } = this.#resource.metadata;
-    const progress = override.progress ?? this.#progress;
-    const status = appStatus({
+    const status = runStatus(this.#context, {
       resource: this.#resource,
-      nowMs: clock.now(),
       memory: this.#memory,
-      containers: this.#containers,
-      health: this.#health,
-      desired: this.#resolved?.desired ?? null,
+      source: this.#source,
+      resolved: this.#resolved,
+      ...this.#seen(),
       plan: this.#plan,
-      refused: this.#resolved?.refused ?? null,
-      blocked: this.#resolved?.blocked ?? null,
-      progress: progress && this.#masked(progress),
+      progress: override.progress ?? this.#progress,
       unknown: override.unknown ?? null,
-      revisions: this.#revisions(),
-      nextRetryAtMs: this.#plan?.restartAtMs ?? null,
-      domain: this.#resource.spec.domain ?? null,
+      mask: this.#mask,
     });
-    store.setStatus("App", name, uid, status);
+    this.#context.store.setStatus("App", name, uid, status);
   }
 
   /** Look, plan, act. True where nothing is left to do now. */
@@ -128,7 +134,16 @@ export class AppRun {
   }
 
   #resolve(): void {
-    this.#resolved = resolveApp(this.#context.store, this.#resource, this.#memory);
+    const { store, ingress } = this.#context;
+    this.#source = lookAtSource(this.#context, this.#resource);
+    this.#resolved = resolveApp({
+      store,
+      resource: this.#resource,
+      memory: this.#memory,
+      ingress,
+      source: this.#source,
+      portOf: (app, replica, port) => store.ports.lease(app, replica, port),
+    });
     const { quarantine, spec } = this.#resolved;
     this.#mask = maskOf(this.#context.store, [this.#resource.spec, spec]);
     if (this.#memory.quarantine !== quarantine) this.#memory = { ...this.#memory, quarantine };
@@ -143,6 +158,7 @@ export class AppRun {
     this.#containers = containers.map((container) =>
       container.error ? { ...container, error: this.#mask(container.error) } : container,
     );
+    this.#route = await this.#context.ingress.table.read(name);
     const app = this.#resolved?.desired?.app;
     if (app) {
       const running = this.#containers
@@ -158,7 +174,10 @@ export class AppRun {
   }
 
   async #stopAll(signal: AbortSignal): Promise<void> {
-    const { aside, runtime } = this.#context;
+    const { aside, runtime, ingress } = this.#context;
+    const { name } = this.#resource.metadata;
+    if (this.#route && this.#route.targets.length > 0)
+      await ingress.table.write(name, { version: this.#route.version, targets: [] });
     for (const { id } of this.#containers.filter(isUp))
       await aside(() => runtime.stopContainer(id, UNKNOWN_GRACE_MS, signal));
   }
@@ -193,15 +212,7 @@ export class AppRun {
   }
 
   #keepRevision(desired: DesiredApp): void {
-    const spec = this.#resolved?.spec ?? this.#resource.spec;
-    this.#context.store.revisions.ensure({
-      app: desired.name,
-      generation: desired.generation,
-      specHash: revisionHash(spec),
-      spec,
-      image: desired.image,
-      imageId: null,
-    });
+    keepRevision(this.#context.store, desired, this.#resolved?.spec ?? this.#resource.spec);
   }
 
   /** The engine is only asked where an old version would be stopped for the new one: a creation tells by itself. */
@@ -209,11 +220,18 @@ export class AppRun {
     const { images } = this.#context;
     const own = this.#containers.filter((container) => hashOf(container) === desired.hash);
     if (own.length >= desired.containers.length || !desired.app.running) return;
-    if (notePulled(this.#context, desired)) this.#image = "present";
+    if (desired.origin === "registry" && notePulled(this.#context, desired))
+      this.#image = "present";
     const version = `${desired.name} ${desired.hash}`;
-    if (desired.app.pullPolicy === "Always" && own.length === 0 && !images.isRefreshed(version)) {
+    const isRegistry = desired.origin === "registry";
+    if (
+      isRegistry &&
+      desired.app.pullPolicy === "Always" &&
+      own.length === 0 &&
+      !images.isRefreshed(version)
+    ) {
       this.#image = "absent";
-    } else if (this.#containers.length > own.length) {
+    } else if (this.#containers.length > own.length || desired.origin === "source") {
       this.#image = await images.ask(desired.image, signal);
     }
   }
@@ -224,6 +242,7 @@ export class AppRun {
       nowMs: this.#context.clock.now(),
       containers: this.#containers,
       health: this.#health,
+      route: this.#route,
       image: this.#image,
       restarts,
       isFresh: this.#isFresh,
@@ -245,15 +264,16 @@ export class AppRun {
     const created = new Map<string, string>();
     this.#noteCorrections(plan, desired);
     let hasActed = false;
-    for (const operation of plan.operations) {
-      if (this.#isOvertaken()) return false;
-      if (operation.type === "pullImage") {
-        if (this.#pull(operation.image, desired)) return true;
+    for (const operations of sideBySide(plan.operations)) {
+      const [operation] = operations;
+      if (!operation || this.#isOvertaken()) return false;
+      if (operation.type === "pullImage" || operation.type === "buildImage") {
+        if (this.#obtain(operation, desired)) return true;
         continue;
       }
       this.#noteBefore(operation, desired);
       try {
-        await this.#context.executor.execute(operation, desired.name, created, signal);
+        await this.#context.executor.executeAll(operations, desired.name, created, signal);
         hasActed = true;
       } catch (error) {
         const recovery = recoverFrom(this.#context, operation, desired, error);
@@ -266,20 +286,34 @@ export class AppRun {
         if (recovery === "image-absent") this.#image = "absent";
         return true;
       }
+      this.#noteAfter(operation);
     }
     return hasActed;
   }
 
   /** True where the plan is to be made anew: the image is there, or the version was given up. Throws to back off. */
-  #pull(image: string, desired: DesiredApp): boolean {
-    // Waiting for a registry is not the version's fault: the deadline does not run meanwhile.
+  #obtain(operation: Operation & { readonly image: string }, desired: DesiredApp): boolean {
+    // Waiting for a registry or a build is not the version's fault: the deadline does not run meanwhile.
     const steps = this.#memory.attempt?.steps ?? 0;
     this.#memory = remember.noteProgress(this.#memory, this.#context.clock.now(), steps, true);
-    const step = pullStep(this.#context, image, desired);
+    const step =
+      operation.type === "buildImage"
+        ? buildStep(
+            this.#context,
+            this.#asDesired(),
+            desired,
+            revisionOf(this.#context, this.#source, desired.image),
+          )
+        : pullStep(this.#context, operation.image, desired);
     if (step.type === "waiting") this.#progress = step.progress;
     else if (step.type === "done") this.#image = "present";
     else this.#giveUp(desired, step.failure);
     return step.type !== "waiting";
+  }
+
+  /** The App with the spec that `desired` was made from. */
+  #asDesired(): Resource<"App"> {
+    return { ...this.#resource, spec: this.#resolved?.spec ?? this.#resource.spec };
   }
 
   /** A restart is written down before it happens, so that a crash of Berth makes none of them free. */
@@ -289,6 +323,14 @@ export class AppRun {
     this.#memory = remember.noteRestart(this.#memory, desired, operation.restart, clock.now());
     this.#say("Warning", "Restarting", `${operation.name}: ${operation.cause}`);
     this.writeStatus({ progress: { reason: "Restarting", message: operation.cause } });
+  }
+
+  #noteAfter(operation: Operation): void {
+    if (operation.type !== "switchRoute" || operation.targets.length === 0) return;
+    const count = operation.targets.length;
+    const to = `${count} ${count === 1 ? "container" : "containers"}`;
+    if (operation.version !== this.#route?.version)
+      this.#say("Normal", "Switched", `requests go to ${to} of the new version`);
   }
 
   #noteCorrections(plan: Plan, desired: DesiredApp): void {
@@ -308,35 +350,15 @@ export class AppRun {
     this.writeStatus({});
   }
 
-  /** Notes since when the version is Ready; after SOAK_MS without a break it is one to come back to. */
   #noteReady(): void {
-    const { store, clock } = this.#context;
     const desired = this.#resolved?.desired;
-    const { attempt } = this.#memory;
-    if (!desired || attempt?.hash !== desired.hash || this.#memory.stalled) return;
-    if (!isComplete(desired, this.#containers, this.#health)) {
-      this.#memory = remember.noteReadySince(this.#memory, null);
-      return;
-    }
-    const readySince = attempt.readySince ?? clock.now();
-    const revision = this.#revision();
-    if (attempt.readySince === null) {
-      this.#memory = remember.noteReadySince(this.#memory, readySince);
-      const number = revision?.number ?? "?";
-      const what = this.#memory.quarantine
-        ? `revision ${number}, which is held since generation ${this.#memory.quarantine.generation} failed,`
-        : `generation ${desired.generation}, revision ${number},`;
-      this.#say("Normal", "Ready", `${what} is running and healthy`);
-    }
-    if (clock.now() - readySince < remember.SOAK_MS || remember.isStable(this.#memory, desired))
-      return;
-    if (revision && revision.state !== "stable")
-      store.revisions.mark(desired.name, revision.number, "stable", null);
-    this.#memory = {
-      ...this.#memory,
-      stable: { hash: desired.hash, replicas: desired.containers.length },
-      good: revision?.number ?? this.#memory.good,
-    };
+    const isAttempt = desired !== undefined && desired?.hash === this.#memory.attempt?.hash;
+    if (!desired || !isAttempt || this.#memory.stalled || this.#resolved?.held) return;
+    this.#memory = noteReady(this.#context, this.#memory, {
+      desired,
+      revision: this.#revision(),
+      isComplete: isComplete(desired, this.#seen()),
+    });
   }
 
   #masked({ reason, message }: Reason): Reason {
@@ -348,52 +370,34 @@ export class AppRun {
     this.#context.store.events.record({ kind: "App", name, type, reason, message });
   }
 
-  /** The revision of the spec that is being worked towards. */
-  #revision(): Revision | undefined {
-    const hash = revisionHash(this.#resolved?.spec ?? this.#resource.spec);
-    return this.#context.store.revisions
-      .list(this.#resource.metadata.name)
-      .find((revision) => revision.specHash === hash);
+  #seen() {
+    return { containers: this.#containers, health: this.#health, route: this.#route };
   }
 
-  #revisions(): AppStatus["revisions"] {
+  /** The revision of the spec that is being worked towards. */
+  #revision(): Revision | undefined {
     const { store } = this.#context;
-    const { name } = this.#resource.metadata;
-    const all = store.revisions.list(name);
-    const attempted = revisionHash(this.#resource.spec);
-    return {
-      attempted: all.find((revision) => revision.specHash === attempted)?.number ?? null,
-      applied: this.#containers.length > 0 ? (this.#revision()?.number ?? null) : null,
-      stable: lastGood(store, name, this.#memory)?.number ?? null,
-    };
+    const spec = this.#resolved?.spec ?? this.#resource.spec;
+    const image = this.#resolved?.desired?.image ?? null;
+    return findRevision(store, this.#resource.metadata.name, spec, image);
   }
 
   #result(isFinished: boolean): ReconcileResult {
     const desired = this.#resolved?.desired;
     if (!desired || this.#memory.stalled) return { settled: true, requeueAfterMs: null };
-    const now = this.#context.clock.now();
-    const isDone = isComplete(desired, this.#containers, this.#health);
-    const waits: number[] = isFinished ? [] : [now + UNFINISHED_RETRY_MS];
-    if (this.#plan?.restartAtMs) waits.push(this.#plan.restartAtMs);
-    if (this.#containers.some(({ state }) => state === "removing" || state === "restarting"))
-      waits.push(now + 500);
-    const { attempt } = this.#memory;
-    if (
-      isDone &&
-      attempt &&
-      attempt.readySince !== null &&
-      !remember.isStable(this.#memory, desired)
-    ) {
-      waits.push(attempt.readySince + remember.SOAK_MS);
-    }
-    const deadline = isDone ? null : remember.deadlineMs(this.#memory, desired);
-    if (deadline !== null) waits.push(deadline + 1);
-    // Progress of a pull is shown about once a second.
-    if (this.#progress?.reason === "PullingImage") waits.push(now + 1_000);
-    const settled = isDone || !desired.app.running || desired.app.suspend;
+    const isDone = isComplete(desired, this.#seen());
     return {
-      settled,
-      requeueAfterMs: waits.length === 0 ? null : Math.max(1, Math.min(...waits) - now),
+      settled: isDone || !desired.app.running || desired.app.suspend,
+      requeueAfterMs: nextLook({
+        desired,
+        nowMs: this.#context.clock.now(),
+        isFinished,
+        isDone,
+        plan: this.#plan,
+        memory: this.#memory,
+        containers: this.#containers,
+        isObtaining: this.#progress !== null,
+      }),
     };
   }
 }

@@ -1,6 +1,8 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { Store } from "../../store/store.ts";
+import type { AppBuilds } from "../build/port.ts";
+import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/archive.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 import type { Executor } from "./executor.ts";
@@ -15,6 +17,10 @@ export interface ReconcilerDeps {
   readonly logger: Logger;
   readonly health: HealthMonitor;
   readonly puller: ImagePuller;
+  readonly builds: AppBuilds;
+  readonly ingress: Ingress;
+  /** What an App's domain ends in where its spec names none. */
+  readonly baseDomain: string;
   readonly archive: LogArchive;
   /** Runs a call that may take minutes without keeping a worker from other Apps. */
   readonly aside: <T>(call: () => Promise<T>) => Promise<T>;
@@ -26,6 +32,8 @@ export interface ReconcilerDeps {
 export interface ReconcilerContext extends ReconcilerDeps {
   readonly executor: Executor;
   readonly images: ImagePresence;
+  /** With which inputs the source of an App turned out to lead nowhere. */
+  readonly sourceFailures: Map<string, string>;
   /** Apps that have been looked at since Berth, or the engine, came up. */
   readonly looked: Set<string>;
 }

@@ -2,7 +2,8 @@ import { effectiveApp } from "../../resources/app-defaults.ts";
 import { APP_FINALIZER, type Resource, VOLUME_POLICY } from "../../resources/resource.ts";
 import type { ReconcilerContext } from "./context.ts";
 import { networkName } from "./desired.ts";
-import { planRemoval } from "./plan.ts";
+import { sideBySide } from "./executor.ts";
+import { planRemoval } from "./plan/plan.ts";
 
 /** How long a container that nobody wants any more gets to end by itself; Docker's own default. */
 const ORPHAN_GRACE_MS = 10_000;
@@ -21,6 +22,8 @@ export async function deleteApp(
   if (resource.status && resource.status.phase !== "deleting") {
     store.setStatus("App", name, uid, { ...resource.status, phase: "deleting" });
   }
+  await context.ingress.table.remove(name);
+  await context.builds.forget(name);
   await removeContainers(
     context,
     name,
@@ -91,12 +94,12 @@ async function removeContainers(
   const { runtime, store, executor, health, looked } = context;
   health.forget(name);
   looked.delete(name);
+  context.sourceFailures.delete(name);
   const containers = await runtime.listContainers(
     { instance: store.instanceId, app: name },
     signal,
   );
-  for (const operation of planRemoval(containers, graceMs, cause)) {
-    await executor.execute(operation, name, new Map(), signal);
-  }
+  for (const operations of sideBySide(planRemoval(containers, graceMs, cause)))
+    await executor.executeAll(operations, name, new Map(), signal);
   return containers.length;
 }

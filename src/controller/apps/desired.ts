@@ -2,11 +2,19 @@ import { digestOf } from "../../base/canonical.ts";
 import type { AppSpec, SecretReference } from "../../resources/app.ts";
 import { type EffectiveApp, effectiveApp } from "../../resources/app-defaults.ts";
 import { RESTARTED_AT, type Resource } from "../../resources/resource.ts";
+import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
 import type { ContainerSpec, Labels, MountSpec, PublishSpec } from "../runtime/port.ts";
+import { chooseStrategy, type Strategy } from "./strategy.ts";
 
 /** Raised when what this file makes of a spec changes, so that containers of older versions are replaced. */
-const CONTAINER_FORMAT = 1;
+const CONTAINER_FORMAT = 2;
+
+/**
+ * How requests reach the containers. loopback: through a port of this machine that stays the App's
+ * own. network: at their addresses on the instance's network. published: through a port that the engine picks for each.
+ */
+export type Exposure = "loopback" | "network" | "published";
 
 /** One version of an App, worked out as far as the engine needs it. Pure data: the plan compares it. */
 export interface DesiredApp {
@@ -15,6 +23,12 @@ export interface DesiredApp {
   readonly generation: number;
   readonly app: EffectiveApp;
   readonly image: string;
+  /** Where the image comes from. */
+  readonly origin: "registry" | "source";
+  readonly strategy: Strategy;
+  readonly exposure: Exposure;
+  /** An ingress leads requests to the App. */
+  readonly isRouted: boolean;
   /** Of all that makes a container; a change of anything else never replaces one. */
   readonly hash: string;
   /** The same without the time of a restart: what a person wrote, whichever time its containers were made. */
@@ -32,10 +46,11 @@ export interface DesiredInput {
   /** The stored spec, or that of the revision that is being held. */
   readonly spec: AppSpec;
   readonly image: string;
+  readonly ingress: Pick<Ingress, "mode" | "reach">;
   /** The value of each reference; every one has been found. */
   readonly reveal: (reference: SecretReference) => string;
-  /** The loopback port of each replica; undefined where the app is not published so. */
-  readonly loopbackPort: (replica: number) => number | undefined;
+  /** The loopback port of each replica; asked only where the App is published so. */
+  readonly loopbackPort: (replica: number, containerPort: number) => number;
 }
 
 export function desiredApp(input: DesiredInput): DesiredApp {
@@ -77,8 +92,11 @@ export function desiredApp(input: DesiredInput): DesiredApp {
     ...(app.nanoCpus === undefined ? {} : { nanoCpus: app.nanoCpus }),
   };
   const restartedAt = resource.metadata.annotations[RESTARTED_AT] ?? null;
+  const hasIngress = input.ingress.mode !== "off";
+  const exposure = exposureOf(input.ingress);
   const made = {
     format: CONTAINER_FORMAT,
+    exposure,
     template,
     port: app.port ?? null,
     ports: app.ports,
@@ -87,7 +105,10 @@ export function desiredApp(input: DesiredInput): DesiredApp {
   const hash = digestOf({ ...made, restartedAt }).slice(0, 16);
 
   const containers = Array.from({ length: app.replicas }, (_, replica): ContainerSpec => {
-    const loopback = input.loopbackPort(replica);
+    const loopback =
+      app.port !== undefined && exposure === "loopback"
+        ? input.loopbackPort(replica, app.port)
+        : undefined;
     return {
       ...template,
       name: containerName(instance, name, hash, replica),
@@ -99,7 +120,7 @@ export function desiredApp(input: DesiredInput): DesiredApp {
         [labels.ROLE]: "candidate",
         ...(loopback === undefined ? {} : { [labels.LOOPBACK_PORT]: String(loopback) }),
       },
-      publish: publishOf(app, loopback),
+      publish: publishOf(app, exposure === "published" ? ENGINE_PICKS : loopback),
     };
   });
   return {
@@ -108,6 +129,10 @@ export function desiredApp(input: DesiredInput): DesiredApp {
     generation: resource.metadata.generation,
     app,
     image,
+    origin: input.spec.source === undefined ? "registry" : "source",
+    strategy: chooseStrategy(app, hasIngress),
+    exposure,
+    isRouted: hasIngress && app.port !== undefined,
     hash,
     version: digestOf(made).slice(0, 16),
     network,
@@ -117,16 +142,25 @@ export function desiredApp(input: DesiredInput): DesiredApp {
   };
 }
 
+const ENGINE_PICKS = 0;
+
+function exposureOf({ mode, reach }: DesiredInput["ingress"]): Exposure {
+  if (mode === "off") return "loopback";
+  return reach === "address" ? "network" : "published";
+}
+
 /**
  * What makes one revision of an App: the parts of its spec that reach a container, with secrets as
- * references and without a restart's time, so that restarts and rotations make no new revision.
+ * references and without a restart's time, so that restarts and rotations make no new revision. The same
+ * source built from another commit is another revision, which its image tells.
  */
-export function revisionHash(spec: AppSpec): string {
+export function revisionHash(spec: AppSpec, image: string | null): string {
   const {
     replicas: _replicas,
     running: _running,
     suspend: _suspend,
     domain: _domain,
+    ingress: _ingress,
     rollout: _rollout,
     restart: _restart,
     healthCheck: _health,
@@ -134,7 +168,8 @@ export function revisionHash(spec: AppSpec): string {
     pullSecret: _pullSecret,
     ...container
   } = spec;
-  return digestOf(container).slice(0, 16);
+  const built = spec.source === undefined ? {} : { image };
+  return digestOf({ ...container, ...built }).slice(0, 16);
 }
 
 /** All apps of one instance share a network, on which each is reached under its name. */

@@ -1,19 +1,22 @@
 import { BerthError } from "../../base/errors.ts";
+import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/archive.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
-import type { Operation } from "./plan.ts";
+import type { Operation } from "./plan/model.ts";
 
 export interface ExecutorDeps {
   readonly runtime: ContainerRuntime;
+  readonly ingress: Pick<Ingress, "table" | "mode">;
   readonly archive: LogArchive;
   /** Runs a call that may take minutes without keeping a worker from other Apps. */
   readonly aside: <T>(call: () => Promise<T>) => Promise<T>;
 }
 
-/** Runs the operations of a plan, one engine call each, in order. Pulls are not its work. */
+/** Runs the operations of a plan, one call each, in order. Pulls and builds are not its work. */
 export class Executor {
   readonly #runtime: ContainerRuntime;
   readonly #archive: LogArchive;
+  readonly #ingress: ExecutorDeps["ingress"];
   readonly #aside: ExecutorDeps["aside"];
   /**
    * Networks that this process has seen to, or is seeing to: Apps that are made at the same time share
@@ -21,8 +24,9 @@ export class Executor {
    */
   readonly #ensured = new Map<string, Promise<void>>();
 
-  constructor({ runtime, archive, aside }: ExecutorDeps) {
+  constructor({ runtime, ingress, archive, aside }: ExecutorDeps) {
     this.#runtime = runtime;
+    this.#ingress = ingress;
     this.#archive = archive;
     this.#aside = aside;
   }
@@ -40,6 +44,10 @@ export class Executor {
     const runtime = this.#runtime;
     switch (operation.type) {
       case "pullImage":
+      case "buildImage":
+        return;
+      case "switchRoute":
+        await this.#ingress.table.write(app, operation);
         return;
       case "ensureNetwork":
         await this.#ensure(`network ${operation.network}`, () =>
@@ -86,6 +94,23 @@ export class Executor {
     }
   }
 
+  /**
+   * Operations that do not wait for each other. All are carried out, or have failed, when this
+   * returns; throws the first failure.
+   */
+  async executeAll(
+    operations: readonly Operation[],
+    app: string,
+    created: Map<string, string>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const outcomes = await Promise.allSettled(
+      operations.map((operation) => this.execute(operation, app, created, signal)),
+    );
+    const failed = outcomes.find((outcome) => outcome.status === "rejected");
+    if (failed) throw failed.reason;
+  }
+
   /** After the engine was away nothing is taken for granted. */
   forgetEnsured(): void {
     this.#ensured.clear();
@@ -103,6 +128,18 @@ export class Executor {
       throw error;
     }
   }
+}
+
+/** Stops wait for programs to end, each up to its grace: those that follow each other run together. */
+export function sideBySide(operations: readonly Operation[]): Operation[][] {
+  const groups: Operation[][] = [];
+  for (const operation of operations) {
+    const last = groups.at(-1);
+    if (operation.type === "stopContainer" && last?.[0]?.type === "stopContainer")
+      last.push(operation);
+    else groups.push([operation]);
+  }
+  return groups;
 }
 
 /** When a container of this kind last started, in epoch milliseconds; 0 where it never did. */

@@ -6,7 +6,7 @@ import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 import { type DesiredApp, revisionHash } from "./desired.ts";
 import { inputsDigest, missingSecret, quarantineDigest } from "./inputs.ts";
 import type { Mask } from "./mask.ts";
-import type { Reason } from "./status.ts";
+import type { Reason } from "./reason.ts";
 
 /** Log lines that go into the message of a failure. */
 const LAST_LINES = 5;
@@ -26,7 +26,7 @@ export function fail(
   failure: Reason,
 ): ReconcilerMemory {
   const { name, generation } = resource.metadata;
-  const current = revisionHash(resource.spec);
+  const current = revisionHash(resource.spec, desired.image);
   const attempted = store.revisions.list(name).find((revision) => revision.specHash === current);
   const good = lastGood(store, name, memory);
   const target = revertTarget(store, resource, desired, memory);
@@ -75,7 +75,8 @@ export function revertTarget(
   if (!desired.app.rollout.autoRevert || memory.quarantine !== null) return undefined;
   if (memory.stable?.hash === desired.hash) return undefined;
   const good = lastGood(store, resource.metadata.name, memory);
-  const isAnother = good !== undefined && good.specHash !== revisionHash(resource.spec);
+  const isAnother =
+    good !== undefined && good.specHash !== revisionHash(resource.spec, desired.image);
   return isAnother && missingSecret(store, good.spec) === undefined ? good : undefined;
 }
 

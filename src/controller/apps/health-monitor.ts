@@ -3,7 +3,7 @@ import { BerthError, isAbort, messageOf } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
-import type { ContainerHealth } from "./plan.ts";
+import type { ContainerHealth } from "./plan/model.ts";
 
 /** A container that is coming up is probed this soon, then half as often again each time, up to one second. */
 const FIRST_PROBE_MS = 40;

@@ -5,7 +5,7 @@ import { findCondition } from "../../resources/status.ts";
 import type { Store } from "../../store/store.ts";
 import type { DesiredApp } from "./desired.ts";
 import type { Lookup } from "./planned.ts";
-import type { Reason } from "./status.ts";
+import type { Reason } from "./reason.ts";
 
 /**
  * What an App needs of other resources: the Secrets that it names, and the Apps that it depends on.
@@ -17,6 +17,8 @@ export function secretsOf(spec: AppSpec): readonly string[] {
   for (const value of Object.values(spec.env ?? {}))
     if (typeof value === "object") names.add(value.secret);
   if (spec.pullSecret !== undefined) names.add(spec.pullSecret);
+  if (spec.source && "git" in spec.source && spec.source.git.credential !== undefined)
+    names.add(spec.source.git.credential);
   return [...names].toSorted();
 }
 

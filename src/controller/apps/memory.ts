@@ -2,9 +2,9 @@ import type { ReconcilerMemory } from "../../resources/status.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 import type { DesiredApp } from "./desired.ts";
 import { recentDrifts } from "./drift-history.ts";
-import { type ContainerHealth, hashOf } from "./plan.ts";
+import type { ContainerHealth } from "./plan/model.ts";
+import { hashOf, isHealthy } from "./plan/observed.ts";
 import { recentRestarts } from "./restart-budget.ts";
-import { isHealthy } from "./status.ts";
 
 /** What the reconciler remembers of an App, and how each thing that happens changes it. All pure. */
 

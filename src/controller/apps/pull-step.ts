@@ -2,8 +2,8 @@ import { BerthError, messageOf } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
+import type { Reason } from "./reason.ts";
 import { registryAuth } from "./registry-auth.ts";
-import type { Reason } from "./status.ts";
 
 export type PullStep =
   | { readonly type: "waiting"; readonly progress: Reason }

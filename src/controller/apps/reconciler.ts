@@ -18,6 +18,7 @@ export class AppReconciler {
       ...deps,
       executor: new Executor(deps),
       images: new ImagePresence(deps.runtime),
+      sourceFailures: new Map(),
       looked: new Set(),
     };
   }

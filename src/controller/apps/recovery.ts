@@ -1,7 +1,7 @@
 import { BerthError } from "../../base/errors.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
-import type { Operation } from "./plan.ts";
+import type { Operation } from "./plan/model.ts";
 
 /**
  * What a failed operation leaves to try: planning anew because the image turned out to be absent,

@@ -23,6 +23,14 @@ export function registryAuth(
   return undefined;
 }
 
+/** The credentials of all Secrets of type registry: which of them a build's base images need is not known before. */
+export function allRegistryAuths(store: Store): RegistryAuth[] {
+  return store
+    .list("Secret")
+    .filter((secret) => secret.spec.type === "registry")
+    .flatMap((secret) => authOf(store, secret.metadata.name) ?? []);
+}
+
 /** The registry's host of a reference, by Docker's rule: the first part counts when it looks like a host. */
 export function registryOf(image: string): string {
   const first = image.split("/")[0] ?? "";

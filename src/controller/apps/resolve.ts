@@ -1,6 +1,9 @@
 import type { AppSpec } from "../../resources/app.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { ReconcilerMemory } from "../../resources/status.ts";
+import type { Revision } from "../../store/store.ts";
+import type { SourceState } from "../build/port.ts";
+import type { Ingress } from "../ingress/port.ts";
 import { type DesiredApp, desiredApp } from "./desired.ts";
 import {
   dependencyCycle,
@@ -10,67 +13,98 @@ import {
   revealReference,
 } from "./inputs.ts";
 import type { Lookup } from "./planned.ts";
-import type { Reason } from "./status.ts";
+import type { Reason } from "./reason.ts";
 
 /** What an App's spec comes to, with everything it refers to looked up. */
 export interface Resolved {
-  /** Null where the spec is refused. */
+  /** Null where the spec is refused, or its source has never been found. */
   readonly desired: DesiredApp | null;
-  /** The spec that `desired` was made from: the stored one, or that of the revision held after a revert. */
+  /** The spec that `desired` was made from: the stored one, or that of the revision that is held. */
   readonly spec: AppSpec;
   readonly refused: Reason | null;
   readonly blocked: Reason | null;
+  /** Why an earlier revision is held while the spec's own source is looked for; null where it is not. */
+  readonly held: Reason | null;
   /** The quarantine still in force; null once the version is worth another try. */
   readonly quarantine: ReconcilerMemory["quarantine"];
+  /** The image of the spec itself, whatever is held; null while its source is not known. */
+  readonly ownImage: string | null;
 }
 
 export type PortOf = (app: string, replica: number, containerPort: number) => number;
 
-export function resolveApp(
+export interface ResolveInput {
+  readonly store: Lookup;
+  readonly resource: Resource<"App">;
+  readonly memory: ReconcilerMemory;
+  readonly ingress: Pick<Ingress, "mode" | "reach">;
+  /** What the spec's source stands for; null for a spec that names an image. */
+  readonly source: SourceState | null;
+  /** The loopback port of a replica; a dry run gives one that leases none. */
+  readonly portOf: PortOf;
+}
+
+export function resolveApp(input: ResolveInput): Resolved {
+  const { store, resource, memory, source } = input;
+  const { spec } = resource;
+  const { quarantine } = memory;
+  const nothing = { desired: null, spec, blocked: null, held: null, quarantine, ownImage: null };
+  const refused = refusal(store, resource);
+  if (refused) return { ...nothing, refused };
+  const blocked = pendingDependency(store, spec) ?? null;
+  const image = spec.image ?? (source?.type === "resolved" ? source.image : null);
+  if (image === null) {
+    const held = sourceReason(source);
+    const kept = heldRevision(store, resource, memory);
+    if (!kept) return { ...nothing, refused: null, blocked: held };
+    const older = asHeld(kept.spec, spec);
+    const desired = build(input, older, kept.image ?? "");
+    return { ...nothing, desired, spec: older, refused: null, blocked, held };
+  }
+  const own = build(input, spec, image);
+  const asked = { desired: own, spec, refused: null, blocked, held: null, ownImage: image };
+  if (quarantine === null || quarantine.inputs !== quarantineDigest(store, own, quarantine.reason))
+    return { ...asked, quarantine: null };
+  const kept = store.revisions.get(resource.metadata.name, quarantine.revertedTo);
+  if (!kept || missingSecret(store, kept.spec)) return { ...asked, quarantine: null };
+  const older = asHeld(kept.spec, spec);
+  const desired = build(input, older, kept.spec.image ?? kept.image ?? "");
+  return { ...asked, desired, spec: older, quarantine };
+}
+
+/** A stop, a suspension or a change of replicas is obeyed also while an older version is held. */
+function asHeld(kept: AppSpec, asked: AppSpec): AppSpec {
+  return {
+    ...kept,
+    ...(asked.running === undefined ? {} : { running: asked.running }),
+    ...(asked.suspend === undefined ? {} : { suspend: asked.suspend }),
+    ...(asked.replicas === undefined ? {} : { replicas: asked.replicas }),
+  };
+}
+
+/** What goes on while the source of the spec is looked for: the last good revision, where there is one. */
+function heldRevision(
   store: Lookup,
   resource: Resource<"App">,
-  memory: ReconcilerMemory,
-  /** The loopback port of a replica; a dry run gives another one, which leases none. */
-  portOf: PortOf = (app, replica, port) => store.ports.lease(app, replica, port),
-): Resolved {
-  const { spec } = resource;
-  const refused = refusal(store, resource);
-  if (refused)
-    return { desired: null, spec, refused, blocked: null, quarantine: memory.quarantine };
-  const own = build(store, resource, spec, portOf);
-  const { quarantine } = memory;
-  const blocked = pendingDependency(store, spec) ?? null;
-  if (
-    quarantine === null ||
-    quarantine.inputs !== quarantineDigest(store, own, quarantine.reason)
-  ) {
-    return { desired: own, spec, refused: null, blocked, quarantine: null };
-  }
-  const kept = store.revisions.get(resource.metadata.name, quarantine.revertedTo);
-  if (!kept || missingSecret(store, kept.spec)) {
-    return { desired: own, spec, refused: null, blocked, quarantine: null };
-  }
-  // A stop, a suspension or a change of replicas is obeyed also while an older version is held.
-  const held: AppSpec = {
-    ...kept.spec,
-    ...(spec.running === undefined ? {} : { running: spec.running }),
-    ...(spec.suspend === undefined ? {} : { suspend: spec.suspend }),
-    ...(spec.replicas === undefined ? {} : { replicas: spec.replicas }),
-  };
-  const desired = build(store, resource, held, portOf);
-  return { desired, spec: held, refused: null, blocked, quarantine };
+  { good }: ReconcilerMemory,
+): Revision | undefined {
+  const { name } = resource.metadata;
+  const known = good === null ? undefined : store.revisions.get(name, good);
+  const kept = known ?? store.revisions.list(name).find(({ state }) => state === "stable");
+  const isWhole = kept && kept.image !== null && missingSecret(store, kept.spec) === undefined;
+  return isWhole ? kept : undefined;
+}
+
+function sourceReason(source: SourceState | null): Reason {
+  if (source?.type === "failed") return { reason: source.reason, message: source.message };
+  const message = source?.type === "resolving" ? source.message : "the source is looked for";
+  return { reason: "ResolvingSource", message };
 }
 
 function refusal(store: Lookup, resource: Resource<"App">): Reason | null {
   const { spec, metadata } = resource;
-  if (spec.source !== undefined) {
-    return {
-      reason: "BuildsNotAvailable",
-      message: "apps are not built from source in this version; give an image",
-    };
-  }
-  if (spec.image === undefined)
-    return { reason: "NoImage", message: "the spec has no image; set spec.image" };
+  if (spec.image === undefined && spec.source === undefined)
+    return { reason: "NoImage", message: "the spec has no image; set spec.image or spec.source" };
   const cycle = dependencyCycle(store, metadata.name, spec);
   if (cycle)
     return {
@@ -80,20 +114,16 @@ function refusal(store: Lookup, resource: Resource<"App">): Reason | null {
   return missingSecret(store, spec) ?? null;
 }
 
-function build(
-  store: Lookup,
-  resource: Resource<"App">,
-  spec: AppSpec,
-  portOf: PortOf,
-): DesiredApp {
-  const name = resource.metadata.name;
+function build(input: ResolveInput, spec: AppSpec, image: string): DesiredApp {
+  const { store, resource, ingress, portOf } = input;
+  const { name } = resource.metadata;
   return desiredApp({
     instance: store.instanceId,
     resource,
     spec,
-    image: spec.image ?? "",
+    image,
+    ingress,
     reveal: (reference) => revealReference(store, reference),
-    loopbackPort: (replica) =>
-      spec.port === undefined ? undefined : portOf(name, replica, spec.port),
+    loopbackPort: (replica, port) => portOf(name, replica, port),
   });
 }

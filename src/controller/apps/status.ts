@@ -1,5 +1,4 @@
 import { timestamp } from "../../base/clock.ts";
-import type { Resource } from "../../resources/resource.ts";
 import {
   type AppStatus,
   type Condition,
@@ -7,68 +6,19 @@ import {
   type ConditionType,
   type ContainerStatus,
   type Phase,
-  type ReconcilerMemory,
   setCondition,
 } from "../../resources/status.ts";
 import * as labels from "../labels.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
+import { setBuilt } from "./built.ts";
+import { isComplete, isDraining } from "./complete.ts";
 import type { DesiredApp } from "./desired.ts";
-import { type ContainerHealth, hashOf, type Plan, replicaOf } from "./plan.ts";
+import type { Findings, SetCondition } from "./findings.ts";
+import { hashOf, isHealthy, replicaOf } from "./plan/observed.ts";
+import { isVersionReady, servingTarget, targetOf } from "./plan/route.ts";
+import type { Reason } from "./reason.ts";
 import { recentRestarts } from "./restart-budget.ts";
-
-export interface Reason {
-  /** CamelCase. */
-  readonly reason: string;
-  readonly message: string;
-}
-
-/** Everything that one run of the reconciler found out, from which the status follows. */
-export interface Findings {
-  readonly resource: Resource<"App">;
-  readonly nowMs: number;
-  readonly memory: ReconcilerMemory;
-  readonly containers: readonly ObservedContainer[];
-  readonly health: ReadonlyMap<string, ContainerHealth>;
-  /** Null where the spec could not be worked out, for the reason in `refused`. */
-  readonly desired: DesiredApp | null;
-  readonly plan: Plan | null;
-  /** What keeps the spec from being taken up at all: a missing secret, a cycle of dependencies. */
-  readonly refused: Reason | null;
-  /** What is waited for before containers are made. */
-  readonly blocked: Reason | null;
-  /** The step under way. */
-  readonly progress: Reason | null;
-  /** Set when the engine could not be asked: nothing is known then. */
-  readonly unknown: string | null;
-  readonly revisions: AppStatus["revisions"];
-  readonly nextRetryAtMs: number | null;
-  readonly domain: string | null;
-}
-
-/** True when every replica of the wanted version is healthy and reachable, and nothing else is left. */
-export function isComplete(
-  desired: DesiredApp,
-  containers: readonly ObservedContainer[],
-  health: ReadonlyMap<string, ContainerHealth>,
-): boolean {
-  const ready = new Set(
-    containers
-      .filter((container) => hashOf(container) === desired.hash && isHealthy(container, health))
-      // Off its network nobody reaches it, whatever its last probe said.
-      .filter((container) => container.networks.includes(desired.network))
-      .map((container) => replicaOf(container)),
-  );
-  return (
-    ready.size === desired.containers.length && containers.length === desired.containers.length
-  );
-}
-
-export function isHealthy(
-  container: ObservedContainer,
-  health: ReadonlyMap<string, ContainerHealth>,
-): boolean {
-  return container.state === "running" && health.get(container.id)?.healthy === true;
-}
+import { setRouted, unreachable, urlOf } from "./routed.ts";
 
 export function appStatus(findings: Findings): AppStatus {
   const { resource, memory, nowMs } = findings;
@@ -94,6 +44,7 @@ export function appStatus(findings: Findings): AppStatus {
           });
   };
   const unknown = findings.unknown;
+  const stalled = memory.stalled ?? findings.sourceFailure;
   const available = findings.containers.filter((container) =>
     isHealthy(container, findings.health),
   ).length;
@@ -110,7 +61,8 @@ export function appStatus(findings: Findings): AppStatus {
     );
   else set("Available", "False", "NoHealthyContainer", "no container is healthy");
   setProgressing(findings, verdict, set);
-  setRouted(findings, available, set);
+  setBuilt(findings, set);
+  setRouted(findings, set);
   const loop = findings.plan?.driftLoop ?? null;
   set(
     "Drifted",
@@ -118,12 +70,7 @@ export function appStatus(findings: Findings): AppStatus {
     "DriftLoop",
     `"${loop}" was changed by hand three times in ten minutes, so Berth has stopped putting it right; find out what changes it, then run berth retry ${resource.metadata.name}`,
   );
-  set(
-    "Stalled",
-    memory.stalled ? "True" : null,
-    memory.stalled?.reason ?? "",
-    memory.stalled?.message ?? "",
-  );
+  set("Stalled", stalled ? "True" : null, stalled?.reason ?? "", stalled?.message ?? "");
 
   return {
     phase: verdict.phase,
@@ -172,7 +119,15 @@ function judge(findings: Findings): Verdict {
     return no(serves ? "degraded" : "failed", memory.stalled.reason, memory.stalled.message);
   if (findings.refused)
     return no(serves ? "degraded" : "pending", findings.refused.reason, findings.refused.message);
-  if (!desired) return no("pending", "Pending", "not looked at yet");
+  if (findings.sourceFailure) {
+    const { reason, message } = findings.sourceFailure;
+    return no(serves ? "degraded" : "failed", reason, message);
+  }
+  if (!desired) {
+    const { reason, message } = findings.progress ??
+      findings.blocked ?? { reason: "Pending", message: "not looked at yet" };
+    return no(resource.spec.source === undefined ? "pending" : "building", reason, message);
+  }
   if (desired.app.suspend) {
     return no(
       serves ? "running" : "stopped",
@@ -200,21 +155,27 @@ function judge(findings: Findings): Verdict {
       "DriftLoop",
       `Berth has stopped correcting "${findings.plan.driftLoop}"`,
     );
-  if (isComplete(desired, findings.containers, findings.health)) {
-    const count = desired.containers.length;
-    return {
-      phase: "running",
-      ready: "True",
-      reason: "Ready",
-      message: count === 1 ? "running and healthy" : `${count} of ${count} replicas healthy`,
-    };
+  if (findings.held) {
+    const { reason, message } = findings.progress ?? findings.held;
+    return no(serves ? "building" : "pending", reason, message);
   }
   const wasStable = memory.stable?.hash === desired.hash;
+  if (isComplete(desired, findings)) {
+    const problem = unreachable(findings);
+    if (problem) return no("degraded", problem.reason, problem.message);
+    const count = desired.containers.length;
+    const healthy = count === 1 ? "running and healthy" : `${count} of ${count} replicas healthy`;
+    const draining = isDraining(desired, findings) ? "; the version before ends its requests" : "";
+    return { phase: "running", ready: "True", reason: "Ready", message: `${healthy}${draining}` };
+  }
   const reason = findings.blocked ?? findings.progress ?? waitingFor(findings, desired);
   if (findings.blocked && findings.containers.length === 0)
     return no("pending", reason.reason, reason.message);
+  if (buildReasons.has(reason.reason)) return no("building", reason.reason, reason.message);
   return no(wasStable ? "degraded" : "deploying", reason.reason, reason.message);
 }
+
+const buildReasons: ReadonlySet<string> = new Set(["BuildQueued", "Building", "ResolvingSource"]);
 
 /** What the first container that is not healthy is waiting for. */
 function waitingFor(findings: Findings, desired: DesiredApp): Reason {
@@ -231,6 +192,8 @@ function waitingFor(findings: Findings, desired: DesiredApp): Reason {
       return { reason: "ContainerNotRunning", message: describeEnd(container) };
     }
   }
+  if (isVersionReady(desired, findings.containers, findings.health))
+    return { reason: "Switching", message: "healthy; it is about to take over the requests" };
   return {
     reason: "Deploying",
     message: `${findings.containers.length} of ${desired.containers.length} containers are there`,
@@ -247,13 +210,6 @@ export function describeEnd(container: ObservedContainer): string {
   if (container.state === "exited") return `the container ended${code}${memory}`;
   return `the container is ${container.state}${code}${memory}`;
 }
-
-type SetCondition = (
-  type: ConditionType,
-  status: ConditionStatus | null,
-  reason: string,
-  message: string,
-) => void;
 
 function setProgressing(findings: Findings, verdict: Verdict, set: SetCondition): void {
   const strategy = findings.plan?.strategy;
@@ -283,23 +239,7 @@ function setProgressing(findings: Findings, verdict: Verdict, set: SetCondition)
     );
 }
 
-function setRouted(findings: Findings, available: number, set: SetCondition): void {
-  const port = findings.desired?.app.port;
-  if (findings.desired !== null && port === undefined) set("Routed", null, "", "");
-  else if (findings.unknown !== null)
-    set("Routed", "Unknown", "EngineUnreachable", findings.unknown);
-  else if (available > 0) {
-    set(
-      "Routed",
-      "True",
-      "PublishedOnLoopback",
-      `there is no ingress: the app is published on a loopback port of this machine${findings.domain === null ? "" : `, and ${findings.domain} leads nowhere yet`}`,
-    );
-  } else set("Routed", "False", "NoHealthyContainer", "no container is healthy");
-}
-
 function containerStatus(findings: Findings, container: ObservedContainer): ContainerStatus {
-  const port = findings.desired?.app.port;
   return {
     id: container.id,
     name: container.name,
@@ -312,29 +252,28 @@ function containerStatus(findings: Findings, container: ObservedContainer): Cont
     exitCode: container.exitCode,
     startedAt: container.startedAt,
     image: container.image,
-    address: container.addresses.find((address) => address.containerPort === port)?.address ?? null,
+    address: addressOf(findings, container),
   };
+}
+
+function addressOf({ desired }: Findings, container: ObservedContainer): string | null {
+  const target = desired?.isRouted ? targetOf(desired, container) : undefined;
+  const port = desired?.app.port;
+  const published = container.addresses.find((address) => address.containerPort === port);
+  return target ?? published?.address ?? null;
 }
 
 /** What serves is active; of the rest, what is wanted is a candidate and what is not is on its way out. */
 function roleOf(findings: Findings, container: ObservedContainer): ContainerStatus["role"] {
-  const isWanted = (candidate: ObservedContainer) => hashOf(candidate) === findings.desired?.hash;
+  const { desired } = findings;
+  const isWanted = (candidate: ObservedContainer) => hashOf(candidate) === desired?.hash;
+  if (desired?.isRouted) {
+    if (servingTarget(desired, findings, container) !== undefined) return "active";
+    return isWanted(container) ? "candidate" : "draining";
+  }
   const newOneServes = findings.containers.some(
     (candidate) => isWanted(candidate) && isHealthy(candidate, findings.health),
   );
   if (isWanted(container)) return isHealthy(container, findings.health) ? "active" : "candidate";
   return newOneServes || !isHealthy(container, findings.health) ? "draining" : "active";
-}
-
-function urlOf(findings: Findings): string | null {
-  const port = findings.desired?.app.port;
-  if (port === undefined) return null;
-  const ready = findings.containers.toSorted((a, b) => replicaOf(a) - replicaOf(b));
-  for (const container of ready) {
-    const address = container.addresses.find(
-      (candidate) => candidate.containerPort === port,
-    )?.address;
-    if (container.state === "running" && address !== undefined) return `http://${address}`;
-  }
-  return null;
 }

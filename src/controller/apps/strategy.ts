@@ -8,17 +8,46 @@ export interface Strategy {
 }
 
 /**
- * How a new version replaces the old one. A rolling swap needs something in front of the app that
- * can switch between two versions; a published port of the machine belongs to one container only.
+ * How a new version replaces the old one. Rolling needs something in front of the app that can
+ * switch between two versions, and nothing that only one of them may hold.
  */
-export function chooseStrategy(app: EffectiveApp): Strategy {
-  if (app.rollout.strategy === "recreate") {
-    return { type: "recreate", reason: "AskedFor", message: "the spec asks for recreate" };
+export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy {
+  if (app.rollout.strategy === "recreate")
+    return recreate("AskedFor", "the spec asks for recreate");
+  if (app.port === undefined) {
+    return recreate(
+      "NoPort",
+      "the app takes no requests, and two versions at once might do the same work twice",
+    );
+  }
+  if (!hasIngress) {
+    return recreate(
+      "NoIngress",
+      "without an ingress a new version starts after the old one has stopped; requests in between fail",
+    );
+  }
+  const [port] = app.ports;
+  if (port) {
+    return recreate(
+      "HostPort",
+      `port ${port.host} of this machine can be held by one version at a time; requests in between fail`,
+    );
+  }
+  const volume = app.volumes.find((item) => item.readOnly !== true);
+  if (volume) {
+    const what = "name" in volume ? `volume "${volume.name}"` : `folder ${volume.hostPath}`;
+    return recreate(
+      "SharedVolume",
+      `two versions must not write to ${what} at the same time; requests in between fail`,
+    );
   }
   return {
-    type: "recreate",
-    reason: "NoIngress",
-    message:
-      "without an ingress a new version starts after the old one has stopped; requests in between fail",
+    type: "rolling",
+    reason: "Rolling",
+    message: "a new version takes over when every replica of it is healthy, and no request fails",
   };
+}
+
+function recreate(reason: string, message: string): Strategy {
+  return { type: "recreate", reason, message };
 }

@@ -7,8 +7,10 @@ import type { DesiredApp } from "./desired.ts";
 import { lastLines, portMismatch, revertTarget } from "./failure.ts";
 import type { Mask } from "./mask.ts";
 import { deadlineMs } from "./memory.ts";
-import { type ContainerHealth, hashOf, type Operation, type Plan } from "./plan.ts";
-import { describeEnd, isHealthy, type Reason } from "./status.ts";
+import type { ContainerHealth, Operation, Plan } from "./plan/model.ts";
+import { hashOf, isHealthy } from "./plan/observed.ts";
+import type { Reason } from "./reason.ts";
+import { describeEnd } from "./status.ts";
 
 export interface VersionView {
   readonly desired: DesiredApp;

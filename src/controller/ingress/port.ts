@@ -30,8 +30,8 @@ export interface RouteTable {
   read(app: string): Promise<Route | null>;
   /**
    * From the return on, new requests of the App go to `targets` and nowhere else; those under way go on
-   * where they are. No target: requests are answered with 503. `since` stays what it was while
-   * `version` does. Idempotent. Throws `disk_full`, `internal`.
+   * where they are. No target: requests are answered with 503, and `read` gives that entry back. `since`
+   * stays what it was while `version` does. Idempotent. Throws `disk_full`, `internal`.
    */
   write(
     app: string,

@@ -2,13 +2,14 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { desiredApp } from "../../../src/controller/apps/desired.ts";
 import { DRIFT_CORRECTIONS_MAX } from "../../../src/controller/apps/drift-history.ts";
-import {
-  type ContainerHealth,
-  type ObservedApp,
-  type Operation,
-  type Plan,
-  planApp,
-} from "../../../src/controller/apps/plan.ts";
+import type {
+  ContainerHealth,
+  ObservedApp,
+  Operation,
+  Plan,
+} from "../../../src/controller/apps/plan/model.ts";
+import { planApp } from "../../../src/controller/apps/plan/plan.ts";
+import { noIngress } from "../../../src/controller/ingress/no-ingress.ts";
 import * as labels from "../../../src/controller/labels.ts";
 import type { ObservedContainer } from "../../../src/controller/runtime/port.ts";
 import type { AppSpec } from "../../../src/resources/app.ts";
@@ -23,7 +24,8 @@ function desiredOf(spec: AppSpec, generation = 1) {
     spec,
     image: spec.image ?? "web:1",
     reveal: () => "revealed",
-    loopbackPort: (replica) => (spec.port === undefined ? undefined : 20_000 + replica),
+    ingress: noIngress,
+    loopbackPort: (replica) => 20_000 + replica,
   });
 }
 type Desired = ReturnType<typeof desiredOf>;
@@ -65,6 +67,7 @@ function observedOf(
     nowMs: NOW,
     containers,
     health: new Map(),
+    route: null,
     image: "present",
     restarts: [],
     isFresh: false,

@@ -1,0 +1,167 @@
+import * as labels from "../../labels.ts";
+import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
+import { decideRestart, type RestartPolicy } from "../restart-budget.ts";
+import { type Draft, removals, stop } from "./draft.ts";
+import { hashOf, replicaOf } from "./observed.ts";
+
+/** What single containers need, whatever version they are of. */
+
+/** Makes and starts containers that are not there, with what they stand on. */
+export function planCreations(
+  draft: Draft,
+  creations: readonly ContainerSpec[],
+  cause: string,
+): void {
+  if (creations.length === 0) return;
+  const { desired } = draft;
+  draft.add({
+    type: "ensureNetwork",
+    network: desired.network,
+    labels: desired.networkLabels,
+    cause: "the app's network",
+  });
+  for (const volume of desired.volumes) {
+    draft.add({
+      type: "ensureVolume",
+      volume: volume.name,
+      labels: volume.labels,
+      cause: "the app's data",
+    });
+  }
+  for (const spec of creations) {
+    draft.add(
+      { type: "createContainer", spec, cause },
+      { type: "startContainer", name: spec.name, id: null, restart: null, cause },
+    );
+  }
+}
+
+/** What the containers of the wanted version need, each by itself. */
+export function planContainers(draft: Draft, kept: ReadonlyMap<number, ObservedContainer>): void {
+  for (const [replica, container] of kept) {
+    const spec = draft.desired.containers[replica];
+    if (!spec) continue;
+    if (!planReplacement(draft, container, spec)) planOne(draft, container, spec);
+  }
+}
+
+/** Things that no call can change on a container that is there: it is made anew. */
+function planReplacement(draft: Draft, container: ObservedContainer, spec: ContainerSpec): boolean {
+  const { desired } = draft;
+  const moved = container.labels[labels.LOOPBACK_PORT] !== spec.labels[labels.LOOPBACK_PORT];
+  const edited =
+    container.memoryBytes !== (spec.memoryBytes ?? null) ||
+    container.nanoCpus !== (spec.nanoCpus ?? null);
+  if (container.state === "removing") return true;
+  if (
+    !moved &&
+    !(edited && draft.mayCorrect("resources", replicaOf(container))) &&
+    container.state !== "dead"
+  )
+    return false;
+  const cause = moved
+    ? "its port was taken"
+    : edited
+      ? "its limits were changed by hand"
+      : "the engine gave it up";
+  draft.add(...removals([container], desired.app.stopGraceMs, cause));
+  planCreations(draft, [spec], cause);
+  return true;
+}
+
+function planOne(draft: Draft, container: ObservedContainer, spec: ContainerSpec): void {
+  const { desired, observed } = draft;
+  const replica = replicaOf(container);
+  if (container.name !== spec.name && draft.mayCorrect("name", replica)) {
+    draft.add({
+      type: "renameContainer",
+      id: container.id,
+      name: spec.name,
+      from: container.name,
+      cause: "it was renamed by hand",
+    });
+  }
+  if (!container.networks.includes(desired.network) && draft.mayCorrect("network", replica)) {
+    draft.add({
+      type: "connectNetwork",
+      id: container.id,
+      name: spec.name,
+      network: desired.network,
+      aliases: spec.aliases,
+      cause: "it was disconnected by hand",
+    });
+  }
+  if (container.state === "created" && container.error === null) {
+    draft.add({
+      type: "startContainer",
+      id: container.id,
+      name: spec.name,
+      restart: null,
+      cause: "it was made but not started",
+    });
+  } else if (container.state === "paused") {
+    if (draft.mayCorrect("paused", replica))
+      draft.add(stop(container, desired.app.stopGraceMs, "it was paused by hand"));
+  } else if (container.state === "running") {
+    if (observed.health.get(container.id)?.restartDue) planRestart(draft, container, true);
+  } else if (container.state !== "restarting") {
+    planRestart(draft, container, false);
+  }
+}
+
+function planRestart(
+  draft: Draft,
+  container: ObservedContainer,
+  isRunning: boolean,
+  policy: RestartPolicy = draft.desired.app.restart,
+): void {
+  const { desired, observed } = draft;
+  if (observed.isFresh && !isRunning) {
+    draft.add({
+      type: "startContainer",
+      id: container.id,
+      name: container.name,
+      restart: null,
+      cause: "the app is to run",
+    });
+    return;
+  }
+  const budget = budgetOf(container);
+  const decision = decideRestart(observed.restarts, budget, policy, observed.nowMs);
+  if (decision.type === "exhausted") {
+    draft.exhausted.push(container);
+    return;
+  }
+  if (decision.type === "wait") {
+    draft.restartAtMs = Math.min(draft.restartAtMs ?? Number.POSITIVE_INFINITY, decision.untilMs);
+    return;
+  }
+  const cause = isRunning
+    ? `unhealthy: ${observed.health.get(container.id)?.message ?? "the health check fails"}`
+    : `it ended${container.exitCode === null ? "" : ` with code ${container.exitCode}`}`;
+  // The restart is counted at the start, which follows a stop whether or not Berth lives to see it.
+  if (isRunning) draft.add(stop(container, desired.app.stopGraceMs, cause));
+  draft.add({
+    type: "startContainer",
+    id: container.id,
+    name: container.name,
+    restart: budget,
+    cause,
+  });
+}
+
+/**
+ * A version that is on its way out is kept up within its budget, which waiting does not renew, since nobody
+ * is told when it is used up: the wanted version does not fail for it.
+ */
+export function planOldRestart(draft: Draft, container: ObservedContainer): void {
+  const failed = draft.exhausted.length;
+  const policy = { ...draft.desired.app.restart, intervalMs: Number.POSITIVE_INFINITY };
+  planRestart(draft, container, false, policy);
+  draft.exhausted.length = failed;
+}
+
+/** Whose restarts count together: those of one replica of one version. */
+function budgetOf(container: ObservedContainer): string {
+  return `${hashOf(container)}/${replicaOf(container)}`;
+}

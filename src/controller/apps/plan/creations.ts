@@ -1,0 +1,37 @@
+import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
+import type { Draft } from "./draft.ts";
+
+/** Which containers of the wanted version are to be made, and what has to come before. */
+export interface Creations {
+  readonly specs: readonly ContainerSpec[];
+  readonly cause: string;
+  /** Nothing can be made yet: something is waited for, or the image is not there. */
+  readonly areHeld: boolean;
+}
+
+/** Adds the pull or the build of an image that is missing. */
+export function decideCreations(
+  draft: Draft,
+  kept: ReadonlyMap<number, ObservedContainer>,
+): Creations {
+  const { desired, observed } = draft;
+  const indexOf = (spec: ContainerSpec) => desired.containers.indexOf(spec);
+  const isTakenAway = (spec: ContainerSpec) => indexOf(spec) < observed.stableReplicas;
+  const specs = desired.containers
+    .filter((_, replica) => !kept.has(replica))
+    .filter((spec) => !isTakenAway(spec) || draft.mayCorrect("container", indexOf(spec)));
+  const isBlocked = specs.length > 0 && observed.blockedBy !== null;
+  const needsImage = specs.length > 0 && !isBlocked && observed.image === "absent";
+  if (needsImage) {
+    draft.add({
+      type: desired.origin === "source" ? "buildImage" : "pullImage",
+      image: desired.image,
+      cause: "the engine does not hold the image",
+    });
+  }
+  return {
+    specs,
+    cause: specs.some(isTakenAway) ? "it was taken away" : "it is missing",
+    areHeld: isBlocked || needsImage,
+  };
+}

@@ -1,0 +1,89 @@
+import type { ObservedContainer } from "../../runtime/port.ts";
+import type { DesiredApp } from "../desired.ts";
+import { driftLoop } from "../drift-history.ts";
+import type { Strategy } from "../strategy.ts";
+import type { ObservedApp, Operation, Plan } from "./model.ts";
+import { isUp } from "./observed.ts";
+
+/** A plan while it is being made. */
+export class Draft {
+  readonly desired: DesiredApp;
+  readonly observed: ObservedApp;
+  readonly strategy: Strategy;
+  readonly corrections = new Set<string>();
+  readonly exhausted: ObservedContainer[] = [];
+  restartAtMs: number | null = null;
+  drainedAtMs: number | null = null;
+  driftLoop: string | null = null;
+  #operations: Operation[] = [];
+
+  constructor(desired: DesiredApp, observed: ObservedApp) {
+    this.desired = desired;
+    this.observed = observed;
+    this.strategy = desired.strategy;
+  }
+
+  add(...operations: readonly Operation[]): void {
+    this.#operations.push(...operations);
+  }
+
+  /** What `work` adds, apart from the plan, so that something can go before it. */
+  collect(work: () => void): Operation[] {
+    const outer = this.#operations;
+    this.#operations = [];
+    try {
+      work();
+      return this.#operations;
+    } finally {
+      this.#operations = outer;
+    }
+  }
+
+  /**
+   * True where the field of this replica may be corrected (again); notes either the correction or
+   * the loop. By replica: who takes five away one after the other does not fight with Berth.
+   */
+  mayCorrect(what: string, replica: number): boolean {
+    const field = replica === 0 ? what : `${what} of replica ${replica}`;
+    const loop = driftLoop(this.observed.drifts, [field], this.observed.nowMs);
+    if (loop !== undefined) {
+      this.driftLoop = loop;
+      return false;
+    }
+    this.corrections.add(field);
+    return true;
+  }
+
+  drainUntil(epochMs: number): void {
+    this.drainedAtMs = Math.min(this.drainedAtMs ?? Number.POSITIVE_INFINITY, epochMs);
+  }
+
+  finish(): Plan {
+    return {
+      operations: this.#operations,
+      strategy: this.strategy,
+      corrections: [...this.corrections],
+      driftLoop: this.driftLoop,
+      exhausted: this.exhausted,
+      restartAtMs: this.restartAtMs,
+      drainedAtMs: this.drainedAtMs,
+    };
+  }
+}
+
+/** Stops first, which the executor does side by side, and only then removals. */
+export function removals(
+  containers: readonly ObservedContainer[],
+  graceMs: number,
+  cause: string,
+): Operation[] {
+  const present = containers.filter(({ state }) => state !== "removing");
+  return [
+    ...present.filter(isUp).map((container) => stop(container, graceMs, cause)),
+    ...present.map(({ id, name }): Operation => ({ type: "removeContainer", id, name, cause })),
+  ];
+}
+
+export function stop(container: ObservedContainer, graceMs: number, cause: string): Operation {
+  return { type: "stopContainer", id: container.id, name: container.name, graceMs, cause };
+}

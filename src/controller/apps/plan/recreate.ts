@@ -1,0 +1,29 @@
+import { planContainers, planCreations, planOldRestart } from "./containers.ts";
+import { decideCreations } from "./creations.ts";
+import { type Draft, removals } from "./draft.ts";
+import { hasEnded, sortContainers } from "./observed.ts";
+import { planRoute } from "./route.ts";
+
+/**
+ * The old version stops before the new one starts. It stays up until nothing but its own stopping
+ * stands in the way of the new one.
+ */
+export function planRecreate(draft: Draft): void {
+  const { desired, observed } = draft;
+  const { kept, surplus, old } = sortContainers(desired, observed.containers);
+  const creations = decideCreations(draft, kept);
+  const steps = draft.collect(() => {
+    if (creations.areHeld) {
+      if (old.length === 0) planContainers(draft, kept);
+      else for (const container of old) if (hasEnded(container)) planOldRestart(draft, container);
+      return;
+    }
+    const graceMs = desired.app.stopGraceMs;
+    draft.add(...removals(old, graceMs, `replaced by generation ${desired.generation}`));
+    draft.add(...removals(surplus, graceMs, `${desired.containers.length} wanted`));
+    planContainers(draft, kept);
+    planCreations(draft, creations.specs, creations.cause);
+  });
+  planRoute(draft, steps);
+  draft.add(...steps);
+}

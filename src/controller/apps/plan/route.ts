@@ -1,0 +1,155 @@
+import type { ObservedContainer } from "../../runtime/port.ts";
+import type { DesiredApp } from "../desired.ts";
+import type { Draft } from "./draft.ts";
+import type { ContainerHealth, ObservedApp, Operation } from "./model.ts";
+import { hashOf, isHealthy, sortContainers } from "./observed.ts";
+
+/**
+ * Where requests go. The wanted version gets them when each of its replicas is healthy; until then
+ * the version that has them keeps them, as long as a container of it runs.
+ */
+
+/** host:port at which the ingress reaches a container of the wanted version; undefined while it has none. */
+export function targetOf(desired: DesiredApp, container: ObservedContainer): string | undefined {
+  const { port } = desired.app;
+  if (port === undefined || container.state !== "running") return undefined;
+  if (desired.exposure === "network") {
+    const address = container.networkAddresses[desired.network];
+    if (address === undefined) return undefined;
+    return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+  }
+  return container.addresses.find((item) => item.containerPort === port)?.address;
+}
+
+/** Which of the route's targets is this container's; it may be one of another version, with another port. */
+export function servingTarget(
+  { network }: DesiredApp,
+  observed: Pick<ObservedApp, "route">,
+  container: ObservedContainer,
+): string | undefined {
+  if (container.state !== "running") return undefined;
+  const address = container.networkAddresses[network];
+  const published = container.addresses.map((item) => item.address);
+  return observed.route?.targets.find(
+    (target) => published.includes(target) || (address !== undefined && hostOf(target) === address),
+  );
+}
+
+/** True when every replica of the wanted version is there, healthy and reachable. */
+export function isVersionReady(
+  desired: DesiredApp,
+  containers: readonly ObservedContainer[],
+  health: ReadonlyMap<string, ContainerHealth>,
+): boolean {
+  const { kept } = sortContainers(desired, containers);
+  return (
+    kept.size === desired.containers.length &&
+    [...kept.values()].every(
+      (container) =>
+        isHealthy(container, health) &&
+        // Off its network nobody reaches it, whatever its last probe said.
+        container.networks.includes(desired.network),
+    )
+  );
+}
+
+/** True when the App's requests go to the wanted version, to all of it, and to nothing else. */
+export function isRouted(desired: DesiredApp, observed: Pick<ObservedApp, "containers" | "route">) {
+  if (!desired.isRouted) return true;
+  const { kept } = sortContainers(desired, observed.containers);
+  const targets = targetsOf(desired, [...kept.values()]);
+  return (
+    observed.route?.version === desired.hash &&
+    targets.length === desired.containers.length &&
+    areSame(targets, observed.route.targets)
+  );
+}
+
+/** Adds the switch that is due, if any. Containers that `steps` stop get no more requests first. */
+export function planRoute(draft: Draft, steps: readonly Operation[]): void {
+  const { desired, observed } = draft;
+  if (!desired.isRouted) return;
+  const stopping = new Set(
+    steps.flatMap((step) =>
+      step.type === "stopContainer" || step.type === "removeContainer" ? [step.id] : [],
+    ),
+  );
+  const { version, targets } = chooseRoute(draft, stopping);
+  const { route } = observed;
+  if (areSame(targets, route?.targets ?? [])) {
+    // Nothing has to be said twice; but a version has to be known as serving to count the drain from.
+    if (targets.length === 0 || version === route?.version) return;
+  }
+  const cause =
+    targets.length === 0
+      ? "no container can take requests"
+      : version === route?.version
+        ? "the containers that can take requests have changed"
+        : "every replica of the version is healthy";
+  draft.add({ type: "switchRoute", name: desired.name, version, targets, cause });
+}
+
+/** Nothing of the App is to take requests. */
+export function planNoRoute(draft: Draft, cause: string): void {
+  const { desired, observed } = draft;
+  const { route } = observed;
+  if (!route || route.targets.length === 0) return;
+  draft.add({
+    type: "switchRoute",
+    name: desired.name,
+    version: route.version,
+    targets: [],
+    cause,
+  });
+}
+
+function chooseRoute(
+  { desired, observed }: Draft,
+  stopping: ReadonlySet<string>,
+): { readonly version: string; readonly targets: readonly string[] } {
+  const { containers, health, route } = observed;
+  const { kept, old } = sortContainers(desired, containers);
+  const own = [...kept.values()].filter(({ id }) => !stopping.has(id));
+  if (isVersionReady(desired, containers, health) && own.length === kept.size)
+    return { version: desired.hash, targets: targetsOf(desired, own) };
+  const serving = old
+    .filter((container) => hashOf(container) === route?.version && !stopping.has(container.id))
+    .flatMap((container) => servingTarget(desired, observed, container) ?? []);
+  if (route && serving.length > 0) return { version: route.version, targets: serving };
+  const targets = targetsOf(desired, usable(desired, observed, own));
+  const version = targets.length > 0 ? desired.hash : (route?.version ?? desired.hash);
+  return { version, targets };
+}
+
+/**
+ * The containers of a version that has no older one beside it: those that answer, and those that took requests
+ * until now and have not been probed yet, as after a restart of Berth. Where none answers, those that took
+ * requests keep them: a slow answer is better than none.
+ */
+function usable(
+  desired: DesiredApp,
+  observed: ObservedApp,
+  own: readonly ObservedContainer[],
+): readonly ObservedContainer[] {
+  const serves = (container: ObservedContainer) =>
+    servingTarget(desired, observed, container) !== undefined;
+  const healthOf = ({ id }: ObservedContainer) => observed.health.get(id)?.healthy ?? null;
+  const answering = own.filter(
+    (container) =>
+      isHealthy(container, observed.health) || (serves(container) && healthOf(container) === null),
+  );
+  return answering.length > 0 ? answering : own.filter(serves);
+}
+
+function targetsOf(desired: DesiredApp, containers: readonly ObservedContainer[]): string[] {
+  return containers.flatMap((container) => targetOf(desired, container) ?? []).toSorted();
+}
+
+function areSame(a: readonly string[], b: readonly string[]): boolean {
+  const known = new Set(b);
+  return a.length === b.length && a.every((item) => known.has(item));
+}
+
+function hostOf(target: string): string {
+  return target.slice(0, target.lastIndexOf(":")).replace(/^\[|\]$/g, "");
+}

@@ -1,0 +1,42 @@
+import type { AppSpec } from "../../resources/app.ts";
+import type { AppStatus, ReconcilerMemory } from "../../resources/status.ts";
+import type { Revision, Store } from "../../store/store.ts";
+import { type DesiredApp, revisionHash } from "./desired.ts";
+import { lastGood } from "./failure.ts";
+
+/** The kept versions of one App, as its reconciler asks for them and adds to them. */
+
+/** The revision of this version, brought up to this spec. */
+export function keepRevision(store: Store, desired: DesiredApp, spec: AppSpec): Revision {
+  return store.revisions.ensure({
+    app: desired.name,
+    generation: desired.generation,
+    specHash: revisionHash(spec, desired.image),
+    spec,
+    image: desired.image,
+    imageId: null,
+  });
+}
+
+export function findRevision(
+  store: Store,
+  app: string,
+  spec: AppSpec,
+  image: string | null,
+): Revision | undefined {
+  const hash = revisionHash(spec, image);
+  return store.revisions.list(app).find((revision) => revision.specHash === hash);
+}
+
+export function revisionStatus(
+  store: Store,
+  app: string,
+  numbers: { readonly attempted: Revision | undefined; readonly applied: Revision | undefined },
+  memory: ReconcilerMemory,
+): AppStatus["revisions"] {
+  return {
+    attempted: numbers.attempted?.number ?? null,
+    applied: numbers.applied?.number ?? null,
+    stable: lastGood(store, app, memory)?.number ?? null,
+  };
+}

@@ -1,0 +1,59 @@
+import { BerthError } from "../../base/errors.ts";
+import { RETRIED_AT, type Resource } from "../../resources/resource.ts";
+import type { SourceState } from "../build/port.ts";
+import type { ReconcilerContext } from "./context.ts";
+import { inputsDigest } from "./inputs.ts";
+import type { Reason } from "./reason.ts";
+
+/**
+ * What the source of an App's spec stands for; null for a spec that names an image. A source that
+ * leads nowhere is asked again when the spec, a Secret or a person's wish has changed since.
+ */
+export function lookAtSource(
+  context: ReconcilerContext,
+  resource: Resource<"App">,
+): SourceState | null {
+  if (resource.spec.source === undefined) return null;
+  const { builds, sourceFailures, store } = context;
+  const { name, annotations } = resource.metadata;
+  const state = builds.source(resource);
+  if (state.type !== "failed") {
+    sourceFailures.delete(name);
+    return state;
+  }
+  if (!state.terminal) return state;
+  const inputs = `${inputsDigest(store, resource)} ${annotations[RETRIED_AT] ?? ""}`;
+  const known = sourceFailures.get(name);
+  sourceFailures.set(name, inputs);
+  if (known === undefined || known === inputs) return state;
+  builds.collect(name);
+  return builds.source(resource);
+}
+
+/** Why nothing more can be done about a source; null where something can. */
+export function sourceFailure(state: SourceState | null): Reason | null {
+  return state?.type === "failed" && state.terminal
+    ? { reason: state.reason, message: state.message }
+    : null;
+}
+
+/** Throws, to back off, what may be better at the next try: a git server that does not answer. */
+export function throwIfPassing(
+  context: ReconcilerContext,
+  resource: Resource<"App">,
+  state: SourceState | null,
+): void {
+  if (state?.type !== "failed" || state.terminal) return;
+  context.builds.collect(resource.metadata.name);
+  throw new BerthError("git_unreachable", state.message);
+}
+
+/** The commit or digest that an image is, or will be, made of; of a version that is held, its build knows. */
+export function revisionOf(
+  { store }: Pick<ReconcilerContext, "store">,
+  source: SourceState | null,
+  image: string,
+): string {
+  if (source?.type === "resolved" && source.image === image) return source.revision;
+  return store.builds.ofImage(image)?.revision ?? "";
+}
