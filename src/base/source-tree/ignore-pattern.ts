@@ -30,8 +30,13 @@ type Token =
 
 type Range = readonly [low: string, high: string];
 
+/** Longer than a path can be on Linux. */
+const LENGTH_MAX = 4096;
+
 /** Takes a pattern without its `!`. Throws `invalid_request` for one that Docker refuses. */
 export function compilePattern(text: string): IgnorePattern {
+  if (text.length > LENGTH_MAX)
+    throw new BerthError("invalid_request", `a pattern of ${text.length} characters is too long`);
   const tokens = tokensOf(cleanPattern(text));
   const firstWildcard = tokens.findIndex((token) => token.type !== "literal");
   const prefix = firstWildcard === -1 ? tokens : tokens.slice(0, firstWildcard);

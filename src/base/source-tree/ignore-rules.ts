@@ -50,7 +50,7 @@ export class IgnoreRules {
       const isException = written.startsWith("!");
       const pattern = isException ? written.slice(1).trim() : written;
       try {
-        if (pattern === "")
+        if (pattern.replaceAll("/", "") === "" && isException)
           throw new BerthError("invalid_request", '"!" needs a pattern behind it');
         rules.push({ pattern: compilePattern(pattern), isException });
       } catch (error) {

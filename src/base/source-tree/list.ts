@@ -43,7 +43,7 @@ export interface ListOptions {
 }
 
 /** Rules of this size take no person to write. */
-const IGNORE_BYTES_MAX = 256 * 1024;
+const IGNORE_BYTES_MAX = 64 * 1024;
 /** Calls to the file system at a time in one folder: enough to keep it busy, few enough for its threads. */
 const STATS_AT_ONCE = 16;
 /** Never sent: it holds the history, every deleted secret included. */
