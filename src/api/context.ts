@@ -12,6 +12,7 @@ import type { Clock } from "../base/clock.ts";
 import type { ConfigValue } from "../base/config.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ControlPlane } from "../controller/port.ts";
+import type { Webhooks } from "../controller/webhooks/port.ts";
 import type { Manifest } from "../resources/kinds.ts";
 import type { Store, TokenScope } from "../store/store.ts";
 import type { ChangeHub } from "./change-hub.ts";
@@ -19,6 +20,7 @@ import type { ChangeHub } from "./change-hub.ts";
 export interface ApiOptions {
   readonly store: Store;
   readonly control: ControlPlane;
+  readonly webhooks: Webhooks;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Where HTTP metrics are registered, and what /metrics shows. */

@@ -26,6 +26,7 @@ import { secretRoutes } from "./routes/secrets.ts";
 import { specRoutes } from "./routes/specs.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { templateRoutes } from "./routes/templates.ts";
+import { webhookRoutes } from "./routes/webhooks.ts";
 import { compileValidator, type HttpPart } from "./schema-validation.ts";
 import { parseStrictJson } from "./strict-json.ts";
 
@@ -124,6 +125,7 @@ export function buildApi(options: ApiOptions): FastifyInstance {
     resourceRoutes(api, context);
     applyRoutes(api, context);
     specRoutes(api, context);
+    webhookRoutes(api, context);
     systemRoutes(api, context);
     llmRoutes(api, context);
     eventRoutes(api, context, slots);

@@ -31,6 +31,7 @@ import { addToken } from "./verbs/token.ts";
 import { addUp } from "./verbs/up.ts";
 import { addValidate } from "./verbs/validate.ts";
 import { addVersion } from "./verbs/version.ts";
+import { addWebhooks } from "./verbs/webhooks.ts";
 
 /** The headings of `berth` and `berth help`, in the order in which the verbs are added below. */
 const groups = {
@@ -38,7 +39,7 @@ const groups = {
   look: "Look at things:",
   change: "Change things:",
   files: "Work with spec files:",
-  connect: "Log in, and let others in:",
+  connect: "Log in, let others in, and tell others:",
   care: "Look after a server:",
   other: "Other:",
 } as const;
@@ -119,6 +120,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   program.commandsGroup(groups.connect);
   addLogin(program, cli);
   addToken(program, cli);
+  addWebhooks(program, cli);
 
   program.commandsGroup(groups.care);
   addConfig(program, cli);

@@ -32,6 +32,7 @@ import type {
 import { appCalls } from "./app-calls.ts";
 import { eventCalls } from "./event-calls.ts";
 import { type ClientOptions, segment, Transport } from "./transport.ts";
+import { webhookCalls } from "./webhook-calls.ts";
 
 export type Client = ReturnType<typeof createClient>;
 
@@ -49,6 +50,7 @@ export function createClient(options: ClientOptions) {
     origin: transport.origin,
     apps: appCalls(transport),
     events: eventCalls(transport),
+    webhooks: webhookCalls(transport),
 
     health: (signal?: AbortSignal): Promise<Health> => get("/api/health", signal),
 

@@ -155,19 +155,23 @@ export const migrations: readonly Migration[] = [
     resolved_at_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
 
+  -- secret is sealed like the values of Secrets; events and apps are JSON lists, empty for all.
   CREATE TABLE webhooks (
     id TEXT PRIMARY KEY,
     url TEXT NOT NULL,
     events TEXT NOT NULL,
     apps TEXT NOT NULL,
-    secret BLOB,
+    secret BLOB NOT NULL,
     created_at TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
 
+  -- number gives the order, id is what receivers see.
   CREATE TABLE webhook_deliveries (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
     webhook TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
     event TEXT NOT NULL,
+    app TEXT,
     payload TEXT NOT NULL,
     state TEXT NOT NULL,
     attempts INTEGER NOT NULL,
@@ -177,7 +181,12 @@ export const migrations: readonly Migration[] = [
     created_at TEXT NOT NULL,
     finished_at TEXT
   ) STRICT;
-  CREATE INDEX webhook_deliveries_by_webhook ON webhook_deliveries (webhook, id);
-  CREATE INDEX webhook_deliveries_pending ON webhook_deliveries (state, next_at_ms);
+  CREATE INDEX webhook_deliveries_by_webhook ON webhook_deliveries (webhook, state, number);
+
+  -- What receivers have been told of each App, so that nothing is told twice.
+  CREATE TABLE app_notices (
+    app TEXT PRIMARY KEY,
+    told TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
   `,
 ];

@@ -42,6 +42,17 @@ export class SecretVault implements SecretValues {
       .pluck();
   }
 
+  /** Seals a text that belongs to no Secret. `place` tells where it stands; it opens there only. */
+  sealText(place: string, text: string): Buffer {
+    // No Secret has a name with a slash in it.
+    return this.#seal("/", place, text);
+  }
+
+  /** Throws BerthError `store_corrupt`, which calls the text `what`. */
+  openText(place: string, sealed: Buffer, what: string): string {
+    return this.#open("/", place, sealed, what);
+  }
+
   reveal(name: string): Readonly<Record<string, string>> | undefined {
     if (this.#exists.get(name) === undefined) return undefined;
     return Object.fromEntries(
@@ -87,7 +98,12 @@ export class SecretVault implements SecretValues {
     return Buffer.concat([Buffer.of(FORMAT), nonce, cipher.getAuthTag(), text]);
   }
 
-  #open(name: string, key: string, sealed: Buffer): string {
+  #open(
+    name: string,
+    key: string,
+    sealed: Buffer,
+    what = `the value "${key}" of Secret ${name}`,
+  ): string {
     const textStart = 1 + NONCE_BYTES + TAG_BYTES;
     try {
       if (sealed[0] !== FORMAT || sealed.length < textStart) throw new Error("unknown format");
@@ -104,14 +120,10 @@ export class SecretVault implements SecretValues {
         decipher.final(),
       ]).toString("utf8");
     } catch (cause) {
-      throw new BerthError(
-        "store_corrupt",
-        `the value "${key}" of Secret ${name} cannot be opened`,
-        {
-          hint: "set the value again, or bring back the last good copy with: berth restore FILE",
-          cause,
-        },
-      );
+      throw new BerthError("store_corrupt", `${what} cannot be opened`, {
+        hint: "set it again, or bring back the last good copy with: berth restore FILE",
+        cause,
+      });
     }
   }
 }

@@ -41,6 +41,7 @@ import type {
 } from "./store.ts";
 import { SqliteTokenStore } from "./tokens.ts";
 import { Transactions } from "./transactions.ts";
+import { SqliteWebhookStore } from "./webhooks.ts";
 
 export interface StoreOptions {
   /** Made, mode 0700, where it does not exist. */
@@ -101,6 +102,7 @@ class SqliteStore implements Store {
   readonly ownedImages: SqliteOwnedImages;
   readonly builds: SqliteBuildLog;
   readonly sourcePins: SqliteSourcePins;
+  readonly webhooks: SqliteWebhookStore;
   readonly #db: SqliteDatabase;
   readonly #lock: StoreLock;
   readonly #key: Buffer;
@@ -143,6 +145,7 @@ class SqliteStore implements Store {
     this.settings = new SqliteSettings(db, transactions, "settings");
     this.ports = new SqlitePortLeases(db, transactions, this.instanceId);
     this.ownedImages = new SqliteOwnedImages(db, transactions);
+    this.webhooks = new SqliteWebhookStore(db, clock, transactions, this.secrets);
     this.#writer = new ResourceWriter({
       clock,
       transactions,

@@ -1,5 +1,13 @@
 import type { Kind, SpecOf } from "../resources/kinds.ts";
 import type { Resource, StatusOf } from "../resources/resource.ts";
+import type { WebhookStore } from "./webhook-records.ts";
+
+export type {
+  DeliveryOutcome,
+  DeliveryRecord,
+  WebhookRecord,
+  WebhookStore,
+} from "./webhook-records.ts";
 
 /**
  * Everything that Berth must remember. Calls are synchronous: SQLite answers in microseconds, and a
@@ -57,6 +65,7 @@ export interface Store extends AsyncDisposable {
   readonly ownedImages: OwnedImages;
   readonly builds: BuildLog;
   readonly sourcePins: SourcePins;
+  readonly webhooks: WebhookStore;
 
   /**
    * Commits all writes that `work` makes together, or none of them where it throws: one flush to
@@ -225,7 +234,11 @@ export interface AuditEntry {
     | "login_failed"
     | "token_create"
     | "token_revoke"
-    | "prune_confirm";
+    | "prune_confirm"
+    | "webhook_create"
+    | "webhook_delete"
+    | "webhook_test"
+    | "webhook_redeliver";
   readonly kind: Kind | null;
   readonly name: string;
   readonly changes: readonly FieldChange[];

@@ -13,6 +13,7 @@ import type {
   PlanReport,
   SpecsReport,
 } from "../../src/controller/port.ts";
+import { WebhookSender } from "../../src/controller/webhooks/sender.ts";
 import type { AppSpec } from "../../src/resources/app.ts";
 import type { Kind, Manifest } from "../../src/resources/kinds.ts";
 import type { AppStatus, Condition } from "../../src/resources/status.ts";
@@ -157,10 +158,20 @@ export async function openTestApi(
   const control = new FakeControlPlane(opened.store);
   const { logger, entries } = recordingLogger();
   const metrics = new Registry();
+  const clock = options.clock ?? opened.clock;
+  const webhooks = new WebhookSender({
+    store: opened.store,
+    clock,
+    logger,
+    version: "1.2.3",
+    random: () => 0.5,
+  });
+  webhooks.start();
   const server = buildApi({
     store: opened.store,
     control,
-    clock: options.clock ?? opened.clock,
+    webhooks,
+    clock,
     logger,
     metrics,
     version: "1.2.3",
@@ -206,6 +217,7 @@ export async function openTestApi(
     listen: () => server.listen({ host: "127.0.0.1", port: 0 }),
     async [Symbol.asyncDispose]() {
       await server.close();
+      await webhooks[Symbol.asyncDispose]();
       await opened[Symbol.asyncDispose]();
     },
   };

@@ -21,8 +21,11 @@ export function colourOfStatus(colors: Colors, status: string): (text: string) =
     case "true":
     case "connected":
     case "watching":
+    case "following":
+    case "delivered":
       return colors.green;
     case "failed":
+    case "failing":
     case "fail":
     case "invalid":
     case "conflict":

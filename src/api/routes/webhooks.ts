@@ -1,0 +1,223 @@
+import { randomBytes } from "node:crypto";
+import type { FastifyRequest } from "fastify";
+import { Type } from "typebox";
+import { timestamp } from "../../base/clock.ts";
+import { NotFoundError } from "../../base/errors.ts";
+import { checkWebhookUrl } from "../../resources/webhook-url.ts";
+import { closed } from "../../resources/wire/schema.ts";
+import {
+  CreatedWebhook,
+  CreateWebhookBody,
+  DeliveryList,
+  DeliveryView,
+  WebhookList,
+  WebhookView,
+} from "../../resources/wire/webhooks.ts";
+import type { AuditEntry, DeliveryRecord, FieldChange, WebhookRecord } from "../../store/store.ts";
+import { answers, EmptyBody, LimitField, NoQuery } from "../answers.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { actorOf } from "../request-scope.ts";
+
+/** As strong as the HMAC that it is the key of. */
+const SECRET_BYTES = 32;
+const DELIVERIES_SHOWN = 50;
+
+const IdParams = Type.Object({ id: Type.String() }, closed);
+const tags = ["webhooks"];
+
+/** All for admins: many receivers take whoever knows their URL for a friend. */
+export function webhookRoutes(api: Api, context: ApiContext): void {
+  const { store, webhooks } = context;
+  const find = (id: string): WebhookRecord => {
+    const found = store.webhooks.get(id);
+    if (!found) throw new NotFoundError("there is no such webhook", "berth webhooks lists them");
+    return found;
+  };
+  const audit = (
+    request: FastifyRequest,
+    action: AuditEntry["action"],
+    name: string,
+    changes: readonly FieldChange[] = [],
+  ) => {
+    const actor = actorOf(request);
+    const requestId = actor.requestId ?? null;
+    store.audit.append({ actor: actor.name, requestId, action, kind: null, name, changes });
+  };
+
+  api.get(
+    "/api/webhooks",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "List the receivers of events",
+        tags,
+        querystring: NoQuery,
+        response: answers({ 200: WebhookList }),
+      },
+    },
+    async () => {
+      const found = store.webhooks.list().map((webhook) => webhookView(webhook));
+      return { webhooks: found, total: found.length };
+    },
+  );
+
+  api.post(
+    "/api/webhooks",
+    {
+      config: { access: "admin" },
+      bodyLimit: 64 * 1024,
+      schema: {
+        summary: "Tell a receiver of events",
+        description:
+          "Without events and apps it is told of all. Requests are signed with the secret, as sha256=HMAC of the body; without one Berth makes it and shows it in this answer only.",
+        tags,
+        body: CreateWebhookBody,
+        querystring: NoQuery,
+        response: answers({ 201: CreatedWebhook }),
+      },
+    },
+    async (request, reply) => {
+      const { events = [], apps = [] } = request.body;
+      const url = checkWebhookUrl(request.body.url);
+      const made = request.body.secret === undefined ? newSecret() : undefined;
+      const secret = request.body.secret ?? made ?? "";
+      const webhook = store.batch(() => {
+        const created = store.webhooks.create({ url, events, apps, secret });
+        audit(request, "webhook_create", created.id, [
+          { path: "/url", before: undefined, after: url },
+          { path: "/events", before: undefined, after: events },
+          { path: "/apps", before: undefined, after: apps },
+        ]);
+        return created;
+      });
+      reply.code(201).header("cache-control", "no-store");
+      return { ...webhookView(webhook), ...(made === undefined ? {} : { secret: made }) };
+    },
+  );
+
+  api.get(
+    "/api/webhooks/:id",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "One receiver",
+        tags,
+        params: IdParams,
+        querystring: NoQuery,
+        response: answers({ 200: WebhookView }),
+      },
+    },
+    async (request) => webhookView(find(request.params.id)),
+  );
+
+  api.delete(
+    "/api/webhooks/:id",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "Tell a receiver no more",
+        tags,
+        params: IdParams,
+        querystring: NoQuery,
+        response: answers({ 204: Type.Null() }),
+      },
+    },
+    async (request, reply) => {
+      const { id, url } = find(request.params.id);
+      store.batch(() => {
+        store.webhooks.remove(id);
+        audit(request, "webhook_delete", id, [{ path: "/url", before: url, after: undefined }]);
+      });
+      return reply.code(204).send(null);
+    },
+  );
+
+  api.post(
+    "/api/webhooks/:id/test",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "Send a test event to a receiver",
+        description: "The answer is the queued delivery; how it went is in the deliveries.",
+        tags,
+        params: IdParams,
+        body: EmptyBody,
+        querystring: NoQuery,
+        response: answers({ 202: DeliveryView }),
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params;
+      const delivery = webhooks.test(id);
+      audit(request, "webhook_test", id);
+      return reply.code(202).send(deliveryView(delivery));
+    },
+  );
+
+  api.get(
+    "/api/webhooks/:id/deliveries",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "What was sent to a receiver, and how it went; the newest first",
+        tags,
+        params: IdParams,
+        querystring: Type.Object({ limit: LimitField }, closed),
+        response: answers({ 200: DeliveryList }),
+      },
+    },
+    async (request) => {
+      const { id } = find(request.params.id);
+      const limit = request.query.limit ?? DELIVERIES_SHOWN;
+      const deliveries = store.webhooks.deliveries(id, limit).map((one) => deliveryView(one));
+      return { deliveries, total: deliveries.length };
+    },
+  );
+
+  api.post(
+    "/api/webhooks/:id/deliveries/:delivery/redeliver",
+    {
+      config: { access: "admin" },
+      schema: {
+        summary: "Send something once more, with the same id and body",
+        tags,
+        params: Type.Object({ id: Type.String(), delivery: Type.String() }, closed),
+        body: EmptyBody,
+        querystring: NoQuery,
+        response: answers({ 202: DeliveryView }),
+      },
+    },
+    async (request, reply) => {
+      const { id, delivery } = request.params;
+      const queued = webhooks.redeliver(id, delivery);
+      audit(request, "webhook_redeliver", id, [
+        { path: "/delivery", before: undefined, after: delivery },
+      ]);
+      return reply.code(202).send(deliveryView(queued));
+    },
+  );
+}
+
+function newSecret(): string {
+  return randomBytes(SECRET_BYTES).toString("hex");
+}
+
+function webhookView({ id, url, events, apps, createdAt }: WebhookRecord): WebhookView {
+  return { id, url, events: [...events], apps: [...apps], created_at: createdAt };
+}
+
+function deliveryView(delivery: DeliveryRecord): DeliveryView {
+  const { id, event, app, state, attempts, status, message, nextAtMs } = delivery;
+  return {
+    id,
+    event,
+    app,
+    state,
+    attempts,
+    status,
+    message,
+    next_attempt_at: nextAtMs === null ? null : timestamp(nextAtMs),
+    created_at: delivery.createdAt,
+    finished_at: delivery.finishedAt,
+  };
+}

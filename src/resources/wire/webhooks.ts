@@ -1,0 +1,78 @@
+import { type Static, Type } from "typebox";
+import { webhookEvents } from "../webhook-events.ts";
+import { closed, NullableInteger, NullableString, OneOf, Timestamp } from "./schema.ts";
+
+const AppName = Type.String({ pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" });
+
+const webhookFields = {
+  id: Type.String(),
+  url: Type.String(),
+  events: Type.Array(OneOf(webhookEvents), { description: "empty: all" }),
+  apps: Type.Array(Type.String(), { description: "empty: all, and what is about no app" }),
+  created_at: Timestamp,
+};
+
+export const WebhookView = Type.Object(webhookFields, closed);
+export type WebhookView = Static<typeof WebhookView>;
+
+export const WebhookList = Type.Object(
+  { webhooks: Type.Array(WebhookView), total: Type.Integer() },
+  closed,
+);
+export type WebhookList = Static<typeof WebhookList>;
+
+export const CreateWebhookBody = Type.Object(
+  {
+    url: Type.String({ minLength: 1, maxLength: 4096, description: "http or https" }),
+    events: Type.Optional(Type.Array(OneOf(webhookEvents), { maxItems: 20, uniqueItems: true })),
+    apps: Type.Optional(Type.Array(AppName, { maxItems: 100, uniqueItems: true })),
+    secret: Type.Optional(
+      Type.String({
+        minLength: 8,
+        maxLength: 1024,
+        description: "what requests are signed with; without it Berth makes one",
+      }),
+    ),
+  },
+  closed,
+);
+export type CreateWebhookBody = Static<typeof CreateWebhookBody>;
+
+/** The only answer that ever holds a secret, and only one that Berth has made. */
+export const CreatedWebhook = Type.Object(
+  { ...webhookFields, secret: Type.Optional(Type.String()) },
+  closed,
+);
+export type CreatedWebhook = Static<typeof CreatedWebhook>;
+
+export const DeliveryView = Type.Object(
+  {
+    id: Type.String(),
+    event: OneOf([...webhookEvents, "test"]),
+    app: NullableString,
+    state: OneOf(["pending", "delivered", "failed"]),
+    attempts: Type.Integer(),
+    status: Type.Unsafe<number | null>({
+      ...NullableInteger,
+      description: "of the last answer; null where there was none",
+    }),
+    message: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "how the last attempt went",
+    }),
+    next_attempt_at: NullableString,
+    created_at: Timestamp,
+    finished_at: NullableString,
+  },
+  closed,
+);
+export type DeliveryView = Static<typeof DeliveryView>;
+
+export const DeliveryList = Type.Object(
+  {
+    deliveries: Type.Array(DeliveryView),
+    total: Type.Integer({ description: "how many this answer holds" }),
+  },
+  closed,
+);
+export type DeliveryList = Static<typeof DeliveryList>;
