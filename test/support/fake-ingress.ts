@@ -42,6 +42,8 @@ export class FakeIngress implements Ingress {
   /** Where requests of each App go now; an App that is not in it has nowhere to send them. */
   readonly routes: Map<string, Route>;
   faults: FakeIngressFaults;
+  /** The process that uses this ingress is gone: its changes never settle. The table lives on. */
+  dead = false;
   current: IngressState = { ready: true, version: "fake", message: "the fake ingress runs" };
   readonly table: RouteTable;
   readonly #clock: Clock;
@@ -93,7 +95,9 @@ export class FakeIngress implements Ingress {
   ): Promise<void> {
     this.#number += 1;
     const change = { type, app, targets, number: this.#number };
+    if (this.dead) await new Promise(() => {});
     await this.faults.before?.(change);
+    if (this.dead) await new Promise(() => {});
     apply();
     await this.faults.after?.(change);
   }

@@ -6,7 +6,6 @@ import { type Logger, silentLogger } from "../../src/base/logger.ts";
 import { noBuilds } from "../../src/controller/build/no-builds.ts";
 import { Controllers } from "../../src/controller/control-plane.ts";
 import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
-import type { Ingress } from "../../src/controller/ingress/port.ts";
 import { noArchive } from "../../src/controller/logs/archive.ts";
 import { Manager } from "../../src/controller/manager.ts";
 import { controllerMetrics } from "../../src/controller/metrics.ts";
@@ -16,6 +15,7 @@ import { type ConditionType, findCondition } from "../../src/resources/status.ts
 import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeEngine, type FakeImage } from "./fake-engine.ts";
+import { FakeIngress } from "./fake-ingress.ts";
 import { type FakeFaults, FakeRuntime } from "./fake-runtime.ts";
 import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
 
@@ -26,7 +26,8 @@ import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
 export class World implements AsyncDisposable {
   readonly clock = new VirtualClock();
   readonly engine: FakeEngine;
-  readonly ingress: Ingress;
+  readonly routes: FakeIngress | undefined;
+  isDead = true;
   readonly dataDir = mkdtempSync(join(tmpdir(), "berth-world-"));
   readonly #logger: Logger;
   readonly #random: () => number;
@@ -41,12 +42,12 @@ export class World implements AsyncDisposable {
       images?: Readonly<Record<string, FakeImage>>;
       random?: () => number;
       logger?: Logger;
-      /** Outlives Berth, as the engine does; without one there is no ingress. */
-      ingress?: Ingress;
+      /** What leads requests to the apps; it outlives Berth, as the engine does. */
+      ingress?: "fake" | "off";
     } = {},
   ) {
     this.engine = new FakeEngine(this.clock, options.images ?? { "web:1": {}, "web:2": {} });
-    this.ingress = options.ingress ?? noIngress;
+    this.routes = options.ingress === "fake" ? new FakeIngress({ clock: this.clock }) : undefined;
     this.#random = options.random ?? (() => 0.5);
     this.#logger = options.logger ?? silentLogger;
   }
@@ -54,6 +55,9 @@ export class World implements AsyncDisposable {
   /** Starts Berth on what is there. */
   boot(faults: FakeFaults = {}): this {
     this.#process = new ProcessClock(this.clock);
+    this.isDead = false;
+    const ingress = this.routes ?? noIngress;
+    if (this.routes) this.routes.dead = false;
     const clock = this.#process;
     this.store = openStore({
       dataDir: this.dataDir,
@@ -69,7 +73,7 @@ export class World implements AsyncDisposable {
       logger: this.#logger,
       archive: noArchive,
       builds: noBuilds,
-      ingress: this.ingress,
+      ingress,
       baseDomain: "localhost",
       metrics: controllerMetrics(new Registry()),
       random: this.#random,
@@ -84,16 +88,23 @@ export class World implements AsyncDisposable {
         confirmPrune: () => [],
       },
       builds: noBuilds,
-      ingress: this.ingress,
+      ingress,
       now: () => clock.now(),
     });
     this.manager.start();
     return this;
   }
 
+  /** From here on the process is gone: its calls never settle. `kill` follows. */
+  die(): void {
+    this.isDead = true;
+    this.runtime.die();
+    if (this.routes) this.routes.dead = true;
+  }
+
   /** SIGKILL: nothing that Berth had under way goes on; what it had written stays. */
   async kill(): Promise<void> {
-    this.runtime.die();
+    this.die();
     this.#process.kill();
     await this.store[Symbol.asyncDispose]();
   }
@@ -150,6 +161,18 @@ export class World implements AsyncDisposable {
       limitMs,
       `${name} is ${phase}`,
     );
+  }
+
+  /** Images of the running containers that the App's requests go to. */
+  servedBy(app: string): string[] {
+    const targets = this.routes?.routes.get(app)?.targets ?? [];
+    return targets.map((target) => {
+      const [address] = target.split(":");
+      const container = this.engine
+        .containers()
+        .find((item) => item.state === "running" && item.address === address);
+      return container?.spec.image ?? `nobody at ${target}`;
+    });
   }
 
   /** Containers of one App on the engine. */

@@ -117,14 +117,7 @@ export class AppRun {
     await this.#lookForImage(desired, signal);
     const plan = this.#makePlan(desired);
     this.#plan = plan;
-    const view = {
-      desired,
-      plan,
-      containers: this.#containers,
-      health: this.#health,
-      memory: this.#memory,
-      mask: this.#mask,
-    };
+    const view = { desired, plan, memory: this.#memory, mask: this.#mask, ...this.#seen() };
     const failure = await versionFailure(this.#context, view, signal);
     if (failure) {
       this.#giveUp(desired, failure);

@@ -24,7 +24,7 @@ export function nextLook(input: {
   const { desired, nowMs, isDone, plan, memory, containers } = input;
   const waits: number[] = input.isFinished ? [] : [nowMs + UNFINISHED_RETRY_MS];
   if (plan?.restartAtMs) waits.push(plan.restartAtMs);
-  if (plan?.drainedAtMs) waits.push(plan.drainedAtMs);
+  if (plan?.lookAgainAtMs) waits.push(plan.lookAgainAtMs);
   if (containers.some(({ state }) => state === "removing" || state === "restarting"))
     waits.push(nowMs + ENGINE_BUSY_RETRY_MS);
   const readySince = memory.attempt?.readySince ?? null;

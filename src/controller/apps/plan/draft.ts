@@ -13,7 +13,7 @@ export class Draft {
   readonly corrections = new Set<string>();
   readonly exhausted: ObservedContainer[] = [];
   restartAtMs: number | null = null;
-  drainedAtMs: number | null = null;
+  lookAgainAtMs: number | null = null;
   driftLoop: string | null = null;
   #operations: Operation[] = [];
 
@@ -54,8 +54,8 @@ export class Draft {
     return true;
   }
 
-  drainUntil(epochMs: number): void {
-    this.drainedAtMs = Math.min(this.drainedAtMs ?? Number.POSITIVE_INFINITY, epochMs);
+  lookAgainAt(epochMs: number): void {
+    this.lookAgainAtMs = Math.min(this.lookAgainAtMs ?? Number.POSITIVE_INFINITY, epochMs);
   }
 
   finish(): Plan {
@@ -66,7 +66,7 @@ export class Draft {
       driftLoop: this.driftLoop,
       exhausted: this.exhausted,
       restartAtMs: this.restartAtMs,
-      drainedAtMs: this.drainedAtMs,
+      lookAgainAtMs: this.lookAgainAtMs,
     };
   }
 }

@@ -89,6 +89,6 @@ export interface Plan {
   readonly exhausted: readonly ObservedContainer[];
   /** When a container that ended may be started again; null where none waits. */
   readonly restartAtMs: number | null;
-  /** When a container of an older version has had its time to end its requests; null where none drains. */
-  readonly drainedAtMs: number | null;
+  /** When the next step of a rollout is due though nothing happens; null where none is waited for. */
+  readonly lookAgainAtMs: number | null;
 }

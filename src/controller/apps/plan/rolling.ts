@@ -72,6 +72,6 @@ function partOf(draft: Draft, container: ObservedContainer): Part {
   if (Date.parse(container.createdAt) > route.sinceMs && !isPublished) return "abandoned";
   const drainedAtMs = route.sinceMs + desired.app.rollout.drainMs;
   if (!isUp(container) || nowMs >= drainedAtMs) return "done";
-  draft.drainUntil(drainedAtMs);
+  draft.lookAgainAt(drainedAtMs);
   return "draining";
 }

@@ -9,6 +9,13 @@ import { hashOf, isHealthy, sortContainers } from "./observed.ts";
  * the version that has them keeps them, as long as a container of it runs.
  */
 
+/**
+ * A program that answers its first probe and ends at the next line of its start-up has not proven much:
+ * it takes nothing over from a version that works before it has been up this long. A short wait, since most
+ * programs take as long to answer at all.
+ */
+const PROVEN_MS = 500;
+
 /** host:port at which the ingress reaches a container of the wanted version; undefined while it has none. */
 export function targetOf(desired: DesiredApp, container: ObservedContainer): string | undefined {
   const { port } = desired.app;
@@ -104,21 +111,30 @@ export function planNoRoute(draft: Draft, cause: string): void {
 }
 
 function chooseRoute(
-  { desired, observed }: Draft,
+  draft: Draft,
   stopping: ReadonlySet<string>,
 ): { readonly version: string; readonly targets: readonly string[] } {
+  const { desired, observed } = draft;
   const { containers, health, route } = observed;
   const { kept, old } = sortContainers(desired, containers);
   const own = [...kept.values()].filter(({ id }) => !stopping.has(id));
-  if (isVersionReady(desired, containers, health) && own.length === kept.size)
-    return { version: desired.hash, targets: targetsOf(desired, own) };
+  const isReady = isVersionReady(desired, containers, health) && own.length === kept.size;
+  const taken = { version: desired.hash, targets: targetsOf(desired, own) };
   const serving = old
     .filter((container) => hashOf(container) === route?.version && !stopping.has(container.id))
     .flatMap((container) => servingTarget(desired, observed, container) ?? []);
+  const provenAtMs = Math.max(0, ...own.map(upSinceMs)) + PROVEN_MS;
+  if (isReady && (serving.length === 0 || observed.nowMs >= provenAtMs)) return taken;
+  if (isReady) draft.lookAgainAt(provenAtMs);
   if (route && serving.length > 0) return { version: route.version, targets: serving };
   const targets = targetsOf(desired, usable(desired, observed, own));
   const version = targets.length > 0 ? desired.hash : (route?.version ?? desired.hash);
   return { version, targets };
+}
+
+/** A running container's own start; 0 where it is not known. */
+function upSinceMs({ startedAt }: ObservedContainer): number {
+  return startedAt === null ? 0 : Date.parse(startedAt);
 }
 
 /**
