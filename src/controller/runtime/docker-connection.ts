@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Agent as HttpAgent, IncomingMessage } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
+import { Duplex, type Readable } from "node:stream";
 import { inspect } from "node:util";
 import Docker from "dockerode";
 import type { Clock } from "../../base/clock.ts";
@@ -33,6 +34,8 @@ export interface EngineRequest {
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Sent as a tar archive, as fast as the engine reads it. The caller destroys it afterwards. */
+  readonly upload?: Readable;
 }
 
 /** The part of docker-modem that dockerode's types leave open. */
@@ -130,6 +133,30 @@ export class DockerConnection {
     // Readers see the error through their iteration; a stream that nobody reads any more must not crash the process.
     response.on("error", () => {});
     return response;
+  }
+
+  /**
+   * Opens a connection that leaves HTTP, for a protocol of its own. It is destroyed when `signal`
+   * aborts, and the caller destroys it when done.
+   */
+  async upgrade(
+    asked: Asked,
+    limitMs: number,
+    signal: AbortSignal,
+    request: EngineRequest,
+  ): Promise<Duplex> {
+    const socket = await this.#bounded(asked, limitMs, signal, async (bound) => {
+      await this.#negotiated();
+      bound.throwIfAborted();
+      return dial(this.#streams, request, bound, "upgrade");
+    });
+    assert(socket instanceof Duplex, "a connection was asked for");
+    const onAbort = () => socket.destroy();
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    socket.once("close", () => signal.removeEventListener("abort", onAbort));
+    socket.on("error", () => {});
+    return socket;
   }
 
   close(): void {
@@ -247,7 +274,7 @@ async function dialStream(
   request: EngineRequest,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
-  const response = await dial(docker, request, signal, true);
+  const response = await dial(docker, request, signal, "stream");
   assert(response instanceof IncomingMessage, "a stream was asked for");
   return response;
 }
@@ -256,7 +283,7 @@ function dial(
   docker: Docker,
   request: EngineRequest,
   signal: AbortSignal,
-  isStream = false,
+  answer: "whole" | "stream" | "upgrade" = "whole",
 ): Promise<unknown> {
   return new Promise((resolve, reject) => {
     modemOf(docker).dial(
@@ -267,7 +294,9 @@ function dial(
         options: { _query: request.query ?? {}, _body: request.body ?? {} },
         headers: { ...request.headers },
         abortSignal: signal,
-        isStream,
+        file: request.upload,
+        isStream: answer === "stream",
+        hijack: answer === "upgrade",
         statusCodes: { 200: true, 201: true, 204: true },
       },
       (error, data) => (error ? reject(error) : resolve(data)),

@@ -8,10 +8,10 @@ import {
   PULL_OPEN_LIMIT_MS,
   PULL_SILENCE_LIMIT_MS,
   READ_LIMIT_MS,
-  REMOVE_IMAGE_LIMIT_MS,
 } from "./docker-limits.ts";
 import { jsonLines } from "./docker-lines.ts";
 import { checkReference, splitReference } from "./docker-reference.ts";
+import { registryAuth } from "./docker-registry-auth.ts";
 import { watchSilence } from "./docker-silence.ts";
 import type { ImageInfo, PullProgress, RegistryAuth } from "./port.ts";
 
@@ -40,36 +40,6 @@ export async function inspectImage(
         return { id: textAt(image, "Id") ?? "", exposedPorts: ports.toSorted((a, b) => a - b) };
       } catch (error) {
         if (statusOf(error) === 404) return undefined;
-        throw error;
-      }
-    },
-  );
-}
-
-export async function removeImage(
-  connection: DockerConnection,
-  reference: string,
-  signal: AbortSignal,
-): Promise<boolean> {
-  checkReference(reference);
-  return connection.call(
-    `remove the image ${reference}`,
-    REMOVE_IMAGE_LIMIT_MS,
-    signal,
-    async (docker, abortSignal) => {
-      try {
-        // An image of several names loses one although containers were made from it by that name.
-        const users = await docker.listContainers({
-          all: true,
-          filters: { ancestor: [reference] },
-          abortSignal,
-        });
-        if (users.some((container) => container.Image === reference)) return false;
-        await docker.getImage(reference).remove({ abortSignal });
-        return true;
-      } catch (error) {
-        const status = statusOf(error);
-        if (status === 404 || status === 409) return false;
         throw error;
       }
     },
@@ -120,16 +90,6 @@ export async function pullImage(
     throw failure;
   }
   if (signal.aborted) throw signal.reason;
-}
-
-function registryAuth(auth: RegistryAuth): string {
-  const text = JSON.stringify({
-    username: auth.username,
-    password: auth.password,
-    serveraddress: auth.server,
-  });
-  // With padding, which "base64url" leaves out: the engine takes a header that it cannot decode for none.
-  return Buffer.from(text).toString("base64").replaceAll("+", "-").replaceAll("/", "_");
 }
 
 /** Reports at most this often: people and stores need no more. */

@@ -24,6 +24,7 @@ export async function ensureNetwork(
 interface NamedNetwork {
   readonly id: string;
   readonly labels: Labels;
+  readonly subnets: readonly string[];
 }
 
 /** The oldest first, so that everybody who looks keeps the same one. */
@@ -44,7 +45,17 @@ async function networksNamed(
   return (Array.isArray(found) ? found : [])
     .filter((network) => textAt(network, "Name") === name)
     .toSorted((a, b) => orderOf(a).localeCompare(orderOf(b)))
-    .map((network) => ({ id: textAt(network, "Id") ?? "", labels: textsAt(network, "Labels") }));
+    .map((network) => ({
+      id: textAt(network, "Id") ?? "",
+      labels: textsAt(network, "Labels"),
+      subnets: subnetsIn(valueAt(valueAt(network, "IPAM"), "Config")),
+    }));
+}
+
+function subnetsIn(ranges: unknown): string[] {
+  return (Array.isArray(ranges) ? ranges : [])
+    .map((range: unknown) => textAt(range, "Subnet"))
+    .filter((subnet) => subnet !== undefined);
 }
 
 const orderOf = (network: unknown): string =>
@@ -74,6 +85,14 @@ async function createNetwork(
       }
     },
   );
+}
+
+export async function networkSubnets(
+  connection: DockerConnection,
+  name: string,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  return (await networksNamed(connection, name, signal)).flatMap((network) => network.subnets);
 }
 
 export async function removeNetwork(

@@ -1,9 +1,10 @@
 import type { Clock } from "../../base/clock.ts";
-import { BerthError } from "../../base/errors.ts";
 import { APP } from "../labels.ts";
 import type { DockerTls } from "./docker-address.ts";
+import { buildImage } from "./docker-build.ts";
 import { DockerConnection } from "./docker-connection.ts";
 import * as containers from "./docker-containers.ts";
+import { freeBytes } from "./docker-disk.ts";
 import { watchEvents } from "./docker-events.ts";
 import { execute } from "./docker-exec.ts";
 import * as images from "./docker-images.ts";
@@ -11,9 +12,12 @@ import { numberAt } from "./docker-json.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 import { readLogs } from "./docker-logs.ts";
 import * as networks from "./docker-networks.ts";
+import * as ownImages from "./docker-own-images.ts";
 import { listeningPorts } from "./docker-ports.ts";
 import { Prober } from "./docker-probe.ts";
 import type {
+  BuildImageOptions,
+  BuildOutput,
   ContainerRuntime,
   ContainerSpec,
   EngineInfo,
@@ -126,6 +130,10 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     return networks.ensureNetwork(this.#connection, name, labels, signal);
   }
 
+  networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    return networks.networkSubnets(this.#connection, name, signal);
+  }
+
   removeNetwork(name: string, signal: AbortSignal): Promise<void> {
     return networks.removeNetwork(this.#connection, name, signal);
   }
@@ -158,20 +166,25 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     return images.pullImage(this.#connection, reference, auth, onProgress, signal);
   }
 
-  buildImage(): Promise<{ readonly imageId: string; readonly bytes: number }> {
-    return Promise.reject(new BerthError("not_implemented", "images cannot be built yet"));
+  buildImage(
+    context: AsyncIterable<Uint8Array>,
+    options: BuildImageOptions,
+    onOutput: (line: BuildOutput) => void,
+    signal: AbortSignal,
+  ): Promise<{ readonly imageId: string; readonly bytes: number }> {
+    return buildImage(this.#connection, context, options, onOutput, signal);
   }
 
-  listImages(): Promise<OwnImage[]> {
-    return Promise.reject(new BerthError("not_implemented", "images cannot be listed yet"));
+  listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<OwnImage[]> {
+    return ownImages.listImages(this.#connection, filter, signal);
   }
 
-  freeBytes(): Promise<number | undefined> {
-    return Promise.resolve(undefined);
+  freeBytes(signal: AbortSignal): Promise<number | undefined> {
+    return freeBytes(this.#connection, signal);
   }
 
   removeImage(reference: string, signal: AbortSignal): Promise<boolean> {
-    return images.removeImage(this.#connection, reference, signal);
+    return ownImages.removeImage(this.#connection, reference, signal);
   }
 
   logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine> {

@@ -42,6 +42,8 @@ export interface ContainerRuntime {
 
   /** Idempotent. A network of that name without the labels is a `name_clash`. */
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
+  /** Its ranges of addresses, such as 172.18.0.0/16; none for a network that is not there. */
+  networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]>;
   /** Missing, or still in use by others, is done. */
   removeNetwork(name: string, signal: AbortSignal): Promise<void>;
   /** Idempotent; an existing volume of that name is used only when it carries the labels (`name_clash`). */

@@ -1,0 +1,212 @@
+import { BerthError } from "../../base/errors.ts";
+import { fromEngineText, PULL, tidy } from "./docker-errors.ts";
+
+/** A step of a build as it failed, or was under way when the engine gave up. */
+export interface FailedStep {
+  readonly number: number;
+  readonly total: number;
+  /** The instruction as it stands in the Dockerfile. */
+  readonly text: string;
+  readonly lastLines: readonly string[];
+}
+
+export interface BuildFailure {
+  /** What the engine said. */
+  readonly text: string;
+  readonly exitCode?: number | undefined;
+  readonly step?: FailedStep | undefined;
+  /** The base image that was being looked for, where the engine said so. */
+  readonly base?: string | undefined;
+  /** The build's own limit of memory, for a hint. */
+  readonly memoryBytes?: number | undefined;
+  /** True where credentials for the base image's registry were sent. */
+  readonly hasAuth: boolean;
+  readonly cause?: unknown;
+}
+
+const STEP_LENGTH_MAX = 200;
+const NO_SPACE = /no space left on device|ENOSPC|disk quota exceeded/i;
+const KILLED = 137;
+
+/** What the engine says when its own working fails: nothing of the source has to change for the next try to succeed. */
+const ENGINE_TROUBLE =
+  /context canceled|graceful_stop|transport is closing|connection (?:refused|reset)|code = Unavailable|no such (?:image|container): |layer does not exist|failed to (?:register layer|create endpoint|set up container networking|mount)|error (?:creating|mounting)|input\/output error|unexpected EOF/i;
+
+const PULL_TROUBLE =
+  /\b(?:Get|Head) "?https?:|manifest unknown|failed to do request|pull access denied|failed to authorize|unexpected status|no active sessions|i\/o timeout|dial tcp/i;
+
+/** What BuildKit's solver puts before its errors, and so tells that it was the solving that failed. */
+const SOLVER = /failed to solve/i;
+const WRAPPING =
+  /^(?:rpc error: code = Unknown desc = |failed to (?:solve|create LLB definition|compute cache key|load cache key)(?: with frontend [\w.]+)?: |invalid from flag value \S+: (?=Get|Head|manifest|pull))+/i;
+
+/** The error of a build that the engine ended, from what it said inside or instead of its stream. */
+export function buildFailure(failure: BuildFailure): BerthError {
+  const { cause, step } = failure;
+  const text = unwrapped(failure.text);
+  const exitCode = failure.exitCode ?? exitCodeIn(text);
+  const during = step ? ` in ${named(step)}` : "";
+  // A command that met the full disk ends with a code of its own; only its output tells.
+  const outOfSpace = exitCode === undefined ? NO_SPACE.test(text) : said(step, NO_SPACE);
+  if (outOfSpace)
+    return new BerthError(
+      "disk_full",
+      `cannot build the image: the disk is full${during}${ending(step)}`,
+      {
+        cause,
+        hint: "free some space: docker system df shows what takes it, docker builder prune removes the build cache",
+      },
+    );
+  if (exitCode !== undefined)
+    return new BerthError(
+      "build_failed",
+      `${step ? named(step) : "a step"} failed with exit code ${exitCode}${ending(step)}`,
+      { cause, hint: exitHint(exitCode, failure.memoryBytes) },
+    );
+  return (
+    dockerfileFailure(text, step, cause) ??
+    pullFailure(text, failure) ??
+    otherFailure(text, failure)
+  );
+}
+
+function exitCodeIn(text: string): number | undefined {
+  const code = /(?:returned a non-zero code|exit code): (\d+)\s*$/.exec(text)?.[1];
+  return code === undefined ? undefined : Number(code);
+}
+
+function said(step: FailedStep | undefined, pattern: RegExp): boolean {
+  return step?.lastLines.some((line) => pattern.test(line)) ?? false;
+}
+
+function exitHint(exitCode: number, memoryBytes: number | undefined): string {
+  if (exitCode === KILLED)
+    return memoryBytes === undefined
+      ? "it was killed, most often because the machine ran out of memory"
+      : `it was killed, most often for want of memory: the build may use ${Math.round(memoryBytes / 2 ** 20)} MiB, and that can be raised`;
+  if (exitCode === 127) return "a command was not found: see whether the base image has it";
+  return "correct the source or its Dockerfile; the whole output is in the build's log";
+}
+
+/** What is wrong with the Dockerfile, or with what it takes from the context; no try without a change can succeed. */
+function dockerfileFailure(
+  text: string,
+  step: FailedStep | undefined,
+  cause: unknown,
+): BerthError | undefined {
+  const failed = (message: string, hint?: string) =>
+    new BerthError("build_failed", message, { cause, hint });
+  const parse = /dockerfile parse error(?: on)? line (\d+): (.*)/is.exec(text);
+  if (parse)
+    return failed(
+      `the Dockerfile cannot be read: line ${parse[1]}: ${tidy(parse[2] ?? "")}`,
+      "where it uses heredocs (<<EOF), it needs the builder buildkit",
+    );
+  const option = /the (--[a-z-]+) option requires BuildKit/i.exec(text)?.[1];
+  if (option)
+    return failed(
+      `${step ? named(step) : "the Dockerfile"} uses ${option}, which only BuildKit knows`,
+      "set builder: buildkit in the build options of the App's source",
+    );
+  if (/\bbuildkit (?:is )?not (?:supported|available|enabled)/i.test(text))
+    return failed(
+      `this engine has no BuildKit: ${tidy(text)}`,
+      "use the classic builder, or an engine with BuildKit (Docker 20.10 or newer)",
+    );
+  const missing =
+    /Cannot locate specified Dockerfile: (.*)/i.exec(text)?.[1] ??
+    (/failed to read dockerfile: open (?:.*\/)?([^/:]+): no such file/i.exec(text)?.[1] ||
+      undefined);
+  if (missing !== undefined)
+    return failed(
+      `the source has no file ${tidy(missing)} to build from`,
+      "name the Dockerfile in the App's source; .dockerignore may leave it out",
+    );
+  if (/Dockerfile.* cannot be empty|no build stage in current context/i.test(text))
+    return failed("the Dockerfile has no FROM line", "begin it with FROM and a base image");
+  const target =
+    /(?:failed to reach build target|target stage) (?:")?([^\s"]+)/i.exec(text)?.[1] ?? undefined;
+  if (target !== undefined) return failed(`the Dockerfile has no stage ${target}`);
+  const file =
+    /file not found in build context or excluded by \.dockerignore: stat ([^:]+): /i.exec(
+      text,
+    )?.[1] ??
+    /"\/?([^"]+)"(?: not found)?: not found/i.exec(text)?.[1] ??
+    /(?:COPY|ADD) failed: stat (?:\/\S*\/docker-builder\d+\/)?([^:]+): no such file/i.exec(
+      text,
+    )?.[1];
+  if (file !== undefined)
+    return failed(
+      `${step ? named(step) : "a COPY of the Dockerfile"} failed: the source has no ${tidy(file)}`,
+      "check the path, which starts at the source's folder; .dockerignore may leave it out",
+    );
+  return undefined;
+}
+
+/** A base image that could not be had; undefined where that is not what failed. */
+function pullFailure(text: string, failure: BuildFailure): BerthError | undefined {
+  const { step, cause, hasAuth } = failure;
+  const base = failure.base ?? baseOf(step?.text ?? "");
+  if (base === undefined) return undefined;
+  const isFrom = failure.base !== undefined || /^FROM\s/i.test(step?.text ?? "");
+  if (!isFrom && !PULL_TROUBLE.test(text)) return undefined;
+  const pulled = `${PULL}${base}`;
+  if (text.endsWith(": not found"))
+    return new BerthError("image_not_found", `cannot ${pulled}: there is no such image`, {
+      cause,
+      hint: "check the name and the tag in the Dockerfile",
+    });
+  // Without credentials for it, BuildKit looks for somebody to ask, and finds nobody.
+  const error = /no active sessions/.test(text)
+    ? denied(pulled, cause)
+    : fromEngineText(text, pulled, undefined, cause);
+  // The registry says the same of an image that is not there and of one that is private.
+  if (error.code === "image_not_found" && hasAuth && /private/.test(error.message))
+    return denied(pulled, cause);
+  if (error.code === "registry_denied") return denied(pulled, cause);
+  return error;
+}
+
+function denied(pulled: string, cause: unknown): BerthError {
+  return new BerthError("registry_denied", `cannot ${pulled}: the registry denied access`, {
+    cause,
+    hint: "check the name in the Dockerfile, and the Secret of type registry for that server",
+  });
+}
+
+/** The image that an instruction takes from elsewhere; undefined for any other instruction. */
+function baseOf(instruction: string): string | undefined {
+  return (
+    /^FROM\s+(?:--\S+\s+)*(\S+)/i.exec(instruction)?.[1] ??
+    /^(?:COPY|ADD)\s.*--from=(\S+)/i.exec(instruction)?.[1]
+  );
+}
+
+function otherFailure(text: string, { text: whole, step, cause }: BuildFailure): BerthError {
+  const what = tidy(text.replace(/\/\S*\/(?:docker-builder|buildkit-mount)\d+\/?/g, ""));
+  if (ENGINE_TROUBLE.test(text) || (!step && !SOLVER.test(whole)))
+    return new BerthError(
+      "engine_error",
+      `cannot build the image: ${step ? `${named(step)}: ` : ""}${what}`,
+      { cause, hint: "look at the engine's log" },
+    );
+  return new BerthError(
+    "build_failed",
+    step ? `${named(step)} failed: ${what}${ending(step)}` : `the build failed: ${what}`,
+    { cause },
+  );
+}
+
+function named({ number, total, text }: FailedStep): string {
+  const short = text.length > STEP_LENGTH_MAX ? `${text.slice(0, STEP_LENGTH_MAX)}…` : text;
+  return `step ${number} of ${total} (${short})`;
+}
+
+function ending(step: FailedStep | undefined): string {
+  return step && step.lastLines.length > 0 ? `; last lines: ${step.lastLines.join(" | ")}` : "";
+}
+
+/** Without the layers of wrapping around what went wrong. */
+function unwrapped(text: string): string {
+  return text.trim().replace(WRAPPING, "");
+}

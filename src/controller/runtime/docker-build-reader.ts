@@ -1,0 +1,255 @@
+import { StringDecoder } from "node:string_decoder";
+import type { BerthError } from "../../base/errors.ts";
+import { buildFailure, type FailedStep } from "./docker-build-failure.ts";
+import { LineAssembler, PullLines, Tail } from "./docker-build-lines.ts";
+import { type BuildTrace, readTrace, type Vertex } from "./docker-build-trace.ts";
+import { numberAt, textAt } from "./docker-json.ts";
+import type { BuildOutput } from "./port.ts";
+
+type Step = Omit<FailedStep, "lastLines">;
+
+export interface BuildReaderOptions {
+  readonly onOutput: (line: BuildOutput) => void;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly memoryBytes: number | undefined;
+  readonly hasAuth: boolean;
+}
+
+/**
+ * Follows a build by what the engine says of it: steps and lines go out as they come, an error ends
+ * it. Reads the classic builder's messages and BuildKit's, whichever the engine sends (Podman answers
+ * in the classic form whatever was asked for).
+ */
+export class BuildReader {
+  readonly #options: BuildReaderOptions;
+  readonly #classic: ClassicSteps;
+  readonly #kit: BuildKitSteps;
+  readonly #pulls: PullLines;
+  #imageId: string | undefined;
+
+  constructor(options: BuildReaderOptions) {
+    this.#options = options;
+    this.#classic = new ClassicSteps(options.onOutput);
+    this.#pulls = new PullLines(options.now, options.onOutput);
+    this.#kit = new BuildKitSteps(options.onOutput, this.#pulls);
+  }
+
+  /** Set when the engine has said that the image is made. */
+  get imageId(): string | undefined {
+    return this.#imageId;
+  }
+
+  /** The classic builder's container of the step that runs now; undefined between two. */
+  get container(): string | undefined {
+    return this.#classic.container;
+  }
+
+  /** Throws the BerthError of a build that failed. */
+  take(message: Readonly<Record<string, unknown>>): void {
+    const failure = textAt(message, "errorDetail", "message") ?? textAt(message, "error");
+    if (failure !== undefined)
+      throw this.failure(failure, numberAt(message, "errorDetail", "code"));
+    const aux = message["aux"];
+    this.#imageId = textAt(aux, "ID") ?? this.#imageId;
+    if (textAt(message, "id") === "moby.buildkit.trace" && typeof aux === "string")
+      this.#kit.take(readTrace(Buffer.from(aux, "base64")));
+    else if (typeof message["stream"] === "string") this.#classic.take(message["stream"]);
+    else this.#takePull(message);
+  }
+
+  /** What came without the end of a line. */
+  end(): void {
+    this.#classic.flush();
+    this.#kit.flush();
+  }
+
+  failure(text: string, exitCode?: number, cause?: unknown): BerthError {
+    this.end();
+    const { memoryBytes, hasAuth } = this.#options;
+    return buildFailure({
+      text,
+      exitCode,
+      step: this.#kit.failed ?? this.#classic.current,
+      base: this.#kit.base,
+      memoryBytes,
+      hasAuth,
+      cause,
+    });
+  }
+
+  /** A pull of a base image: one line at its begin and end, and a sum now and then. */
+  #takePull(message: Readonly<Record<string, unknown>>): void {
+    const status = textAt(message, "status");
+    if (status === undefined) return;
+    const layer = textAt(message, "id");
+    const current = numberAt(message, "progressDetail", "current");
+    const total = numberAt(message, "progressDetail", "total");
+    if (layer !== undefined && status === "Downloading" && current !== undefined)
+      this.#pulls.layer(layer, current, total ?? 0);
+    else if (layer === undefined || status.startsWith("Pulling from"))
+      this.#options.onOutput({ type: "log", text: status });
+  }
+}
+
+/** As the engine writes it, alone in its message: `Step 3/7 : RUN npm ci`; Podman shouts. */
+const STEP = /^(?:Step|STEP) (\d+)\/(\d+) ?: (.*?)\n?$/s;
+const RUNNING = /^ ---> Running in ([0-9a-f]{12,64})\n$/;
+const REMARK = /^(?: ---> |Removing intermediate container )/;
+
+class ClassicSteps {
+  readonly #onOutput: (line: BuildOutput) => void;
+  readonly #tail = new Tail();
+  readonly #lines: LineAssembler;
+  #step: Step | undefined;
+  #isRemark = false;
+  #afterStep = false;
+  container: string | undefined;
+
+  constructor(onOutput: (line: BuildOutput) => void) {
+    this.#onOutput = onOutput;
+    this.#lines = new LineAssembler((text) => {
+      if (!this.#isRemark) this.#tail.add(text);
+      onOutput({ type: "log", text });
+    });
+  }
+
+  get current(): FailedStep | undefined {
+    return this.#step && { ...this.#step, lastLines: this.#tail.lines() };
+  }
+
+  take(text: string): void {
+    const step = this.#stepIn(text);
+    if (step) {
+      this.flush();
+      this.#step = step;
+      this.#tail.clear();
+      this.container = undefined;
+      this.#onOutput({ type: "step", ...step });
+    } else if (!(this.#afterStep && text === "\n")) {
+      this.#isRemark = REMARK.test(text);
+      if (this.#isRemark) {
+        this.flush();
+        this.container = RUNNING.exec(text)?.[1];
+      }
+      this.#lines.add(text);
+    }
+    this.#afterStep = step !== undefined;
+  }
+
+  flush(): void {
+    this.#lines.flush();
+  }
+
+  /** A command may write what looks like a step, but hardly the very next one. */
+  #stepIn(text: string): Step | undefined {
+    const match = STEP.exec(text);
+    if (!match) return undefined;
+    const number = Number(match[1]);
+    const total = Number(match[2]);
+    const isNext = this.#step
+      ? number === this.#step.number + 1 && total === this.#step.total
+      : number === 1;
+    return isNext ? { number, total, text: match[3] ?? "" } : undefined;
+  }
+}
+
+interface KitStep {
+  readonly step: Step;
+  readonly prefix: string;
+  readonly tail: Tail;
+  readonly streams: Map<number, { decoder: StringDecoder; lines: LineAssembler }>;
+}
+
+/** `[3/7] RUN npm ci`, and with several stages `[build 3/7] RUN npm ci`, which becomes `build: RUN npm ci`. */
+const KIT_STEP = /^\[(?:(.*) )?(\d+)\/(\d+)\] (.*)$/s;
+const KIT_BASE =
+  /^(?:\[internal\] load metadata for |resolve image config for (?:docker-image:\/\/)?|(?:\[[^\]]*\] )?FROM )(\S+)/;
+
+class BuildKitSteps {
+  readonly #onOutput: (line: BuildOutput) => void;
+  readonly #pulls: PullLines;
+  readonly #running = new Map<string, KitStep>();
+  /** Digests of vertices of which all is said. */
+  readonly #done = new Set<string>();
+  failed: FailedStep | undefined;
+  /** The base image whose lookup failed. */
+  base: string | undefined;
+
+  constructor(onOutput: (line: BuildOutput) => void, pulls: PullLines) {
+    this.#onOutput = onOutput;
+    this.#pulls = pulls;
+  }
+
+  take({ vertices, logs, statuses, warnings }: BuildTrace): void {
+    for (const vertex of vertices) {
+      if (vertex.started) this.#begin(vertex);
+      // Said right after the step; what ran may still have lines in this very message.
+      if (vertex.completed && vertex.cached) this.#complete(vertex);
+    }
+    for (const { vertex, stream, text } of logs) this.#log(vertex, stream, text);
+    for (const { id, current, total } of statuses) this.#pulls.layer(id, current, total);
+    for (const text of warnings) this.#onOutput({ type: "log", text: `warning: ${text}` });
+    for (const vertex of vertices) if (vertex.completed) this.#complete(vertex);
+  }
+
+  flush(): void {
+    for (const { streams } of this.#running.values())
+      for (const { lines } of streams.values()) lines.flush();
+  }
+
+  #begin(vertex: Vertex): void {
+    if (this.#done.has(vertex.digest) || this.#running.has(vertex.digest)) return;
+    const match = KIT_STEP.exec(vertex.name);
+    if (!match) return;
+    const [, stage, number, total, text] = match;
+    const step = {
+      number: Number(number),
+      total: Number(total),
+      text: stage === undefined ? (text ?? "") : `${stage}: ${text}`,
+    };
+    this.#running.set(vertex.digest, {
+      step,
+      prefix: `[${stage === undefined ? "" : `${stage} `}${number}/${total}] `,
+      tail: new Tail(),
+      streams: new Map(),
+    });
+    this.#onOutput({ type: "step", ...step });
+  }
+
+  #log(digest: string, stream: number, bytes: Uint8Array): void {
+    const running = this.#running.get(digest);
+    if (!running) return;
+    let output = running.streams.get(stream);
+    if (!output) {
+      const lines = new LineAssembler((text) => {
+        running.tail.add(text);
+        // Stages are built at the same time: then a line has to tell whose it is.
+        const prefix = this.#running.size > 1 ? running.prefix : "";
+        this.#onOutput({ type: "log", text: `${prefix}${text}` });
+      });
+      output = { decoder: new StringDecoder("utf8"), lines };
+      running.streams.set(stream, output);
+    }
+    output.lines.add(output.decoder.write(Buffer.from(bytes)));
+  }
+
+  #complete({ digest, name, cached, error }: Vertex): void {
+    if (this.#done.has(digest)) return;
+    this.#done.add(digest);
+    const running = this.#running.get(digest);
+    for (const { lines } of running?.streams.values() ?? []) lines.flush();
+    this.#running.delete(digest);
+    if (running && cached) this.#onOutput({ type: "log", text: " ---> Using cache" });
+    // The first one is the cause; what ran beside it is cancelled and says so.
+    if (
+      error === "" ||
+      this.failed ||
+      this.base !== undefined ||
+      error.endsWith("context canceled")
+    )
+      return;
+    this.base = KIT_BASE.exec(name)?.[1];
+    if (running) this.failed = { ...running.step, lastLines: running.tail.lines() };
+  }
+}

@@ -1,0 +1,127 @@
+import { randomUUID } from "node:crypto";
+import {
+  constants,
+  performServerHandshake,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
+import type { Duplex } from "node:stream";
+import protobuf from "protobufjs/minimal.js";
+import { eachField } from "./docker-build-trace.ts";
+import type { DockerConnection } from "./docker-connection.ts";
+import { STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
+import { authFor } from "./docker-registry-auth.ts";
+import type { RegistryAuth } from "./port.ts";
+
+const CREDENTIALS = "/moby.filesync.v1.Auth/Credentials";
+const HEALTH = "/grpc.health.v1.Health/Check";
+/** A question holds the name of a host. */
+const QUESTION_BYTES_MAX = 64 * 1024;
+const UNIMPLEMENTED = 12;
+const INVALID_ARGUMENT = 3;
+
+/**
+ * BuildKit asks back for what belongs to whoever builds: it speaks gRPC to us over a connection that
+ * we open. Without one it pulls nothing from a registry that wants a token, public images of the
+ * default registry among them. It is asked for credentials by host, and gives away those of that
+ * host only; and whether it is alive, without which BuildKit drops it after some seconds.
+ *
+ * dockerode's own session answers every host with the same credentials, and no question for its health.
+ */
+export class BuildSession implements AsyncDisposable {
+  readonly id: string;
+  readonly #socket: Duplex;
+  readonly #http: ServerHttp2Session;
+
+  private constructor(id: string, socket: Duplex, auths: readonly RegistryAuth[]) {
+    this.id = id;
+    this.#socket = socket;
+    this.#http = performServerHandshake(socket);
+    // A broken session shows in the build that needs it.
+    this.#http.on("error", () => {});
+    this.#http.on("stream", (stream, headers) => {
+      stream.on("error", () => {});
+      answer(stream, headers[":path"] ?? "", auths);
+    });
+  }
+
+  /** Throws as every call to the engine. */
+  static async open(
+    connection: DockerConnection,
+    auths: readonly RegistryAuth[],
+    signal: AbortSignal,
+  ): Promise<BuildSession> {
+    const id = randomUUID();
+    const socket = await connection.upgrade("open a build session", STREAM_OPEN_LIMIT_MS, signal, {
+      method: "POST",
+      path: "/session",
+      headers: {
+        Upgrade: "h2c",
+        "X-Docker-Expose-Session-Uuid": id,
+        "X-Docker-Expose-Session-Name": "berth",
+        "X-Docker-Expose-Session-Grpc-Method": CREDENTIALS,
+      },
+    });
+    return new BuildSession(id, socket, auths);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#http.destroy();
+    this.#socket.destroy();
+  }
+}
+
+function answer(stream: ServerHttp2Stream, method: string, auths: readonly RegistryAuth[]): void {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  stream.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > QUESTION_BYTES_MAX) stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    else chunks.push(chunk);
+  });
+  stream.on("end", () => {
+    if (stream.destroyed) return;
+    if (method === HEALTH)
+      return reply(stream, protobuf.Writer.create().uint32(8).uint32(1).finish());
+    if (method !== CREDENTIALS) return refuse(stream, UNIMPLEMENTED);
+    try {
+      reply(stream, credentials(hostAsked(Buffer.concat(chunks)), auths));
+    } catch {
+      refuse(stream, INVALID_ARGUMENT);
+    }
+  });
+}
+
+/** `CredentialsRequest { string Host = 1 }` behind gRPC's five bytes: compressed or not, and the length. */
+function hostAsked(body: Buffer): string {
+  let host = "";
+  eachField(body.subarray(5, 5 + body.readUInt32BE(1)), (field, reader) => {
+    if (field !== 1) return false;
+    host = reader.string();
+    return true;
+  });
+  return host;
+}
+
+/** `CredentialsResponse { string Username = 1; string Secret = 2 }`; empty for none. */
+function credentials(host: string, auths: readonly RegistryAuth[]): Uint8Array {
+  const auth = authFor(host, auths);
+  const writer = protobuf.Writer.create();
+  if (auth) writer.uint32(10).string(auth.username).uint32(18).string(auth.password);
+  return writer.finish();
+}
+
+function reply(stream: ServerHttp2Stream, message: Uint8Array): void {
+  stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+  stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(message.length, 1);
+  stream.end(Buffer.concat([head, message]));
+}
+
+function refuse(stream: ServerHttp2Stream, status: number): void {
+  stream.respond(
+    { ":status": 200, "content-type": "application/grpc", "grpc-status": String(status) },
+    { endStream: true },
+  );
+}
