@@ -3,6 +3,7 @@ import * as labels from "../../src/controller/labels.ts";
 import type { AppSpec } from "../../src/resources/app.ts";
 import { RESTARTED_AT } from "../../src/resources/resource.ts";
 import type { FakeContainer, FakeImage } from "../support/fake-engine.ts";
+import type { FakeIngressChange } from "../support/fake-ingress.ts";
 import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
 import { World } from "../support/world.ts";
@@ -39,7 +40,9 @@ export interface Verdict {
 export async function simulate(seed: number): Promise<Verdict> {
   const dice = new Dice(seed);
   const problems: string[] = [];
-  await using world = new World({ images: IMAGES, random: dice.random });
+  // Every other seed has an ingress in front of its apps.
+  const ingress = seed % 2 === 0 ? "fake" : "off";
+  await using world = new World({ images: IMAGES, random: dice.random, ingress });
   let faulty = true;
   let killAfter: number | undefined;
   let killNow = false;
@@ -71,7 +74,7 @@ export async function simulate(seed: number): Promise<Verdict> {
           killAfter = undefined;
           killNow = true;
           // From here on the process is gone: its calls never settle.
-          world.runtime.die();
+          world.die();
           throw refused(call);
         }
       }
@@ -79,6 +82,15 @@ export async function simulate(seed: number): Promise<Verdict> {
     },
   };
 
+  if (world.routes) {
+    const { routes } = world;
+    routes.faults = {
+      before: (change) => {
+        if (faulty && dice.chance(0.03)) throw new BerthError("disk_full", "no space for a route");
+        checkSwitch(world, problems, change);
+      },
+    };
+  }
   stranger = world.boot(faults).runtime.addStranger("somebody-else");
   for (let step = 0; step < FAULT_STEPS; step += 1) {
     disturb(world, dice);
@@ -235,15 +247,46 @@ function randomSpec(dice: Dice, name: string): AppSpec {
   return spec;
 }
 
+/** No version gets a request that has not been healthy: none that never is, and none that is not there. */
+function checkSwitch(world: World, problems: string[], change: FakeIngressChange): void {
+  for (const target of change.targets) {
+    const container = world.engine
+      .containers()
+      .find((item) => item.state === "running" && target === `${item.address}:80`);
+    const what = `${change.app}: requests are led to ${target}`;
+    if (container && container.labels[labels.APP] !== change.app)
+      problems.push(`${what}, which is ${container.labels[labels.APP]}`);
+    if (container?.spec.image === "sick:1") problems.push(`${what}, which was never healthy`);
+  }
+}
+
 /** With recreate, two versions of one App never run at the same time. */
 function checkExclusive(world: World, problems: string[], call: FakeCall): void {
   if (call.name !== "startContainer") return;
   for (const name of NAMES) {
-    const up = world.containersOf(name).filter((container) => container.state === "running");
+    // Behind an ingress only what cannot be shared keeps two versions from running together.
+    const up = world
+      .containersOf(name)
+      .filter((container) => container.state === "running")
+      .filter((container) => !world.routes || container.spec.mounts.length > 0);
     const versions = new Set(up.map((container) => container.labels[labels.SPEC_HASH]));
     if (versions.size > 1)
       problems.push(`${name}: ${versions.size} versions run at once after call ${call.number}`);
   }
+}
+
+/** The requests of an App at rest go to these containers, and to nobody else. */
+function checkRoute(
+  world: World,
+  name: string,
+  up: readonly FakeContainer[],
+  say: (what: string) => void,
+): void {
+  if (!world.routes) return;
+  const targets = [...(world.routes.routes.get(name)?.targets ?? [])].toSorted();
+  const wanted = up.map((container) => `${container.address}:80`).toSorted();
+  if (targets.join() !== wanted.join())
+    say(`requests go to ${targets.join() || "nobody"} in place of ${wanted.join() || "nobody"}`);
 }
 
 /** At rest, what each status says is so, and nothing is left over. */
@@ -269,6 +312,7 @@ function checkRest(world: World, problems: string[]): void {
       if (up.length !== (app.spec.replicas ?? 1)) say(`Ready with ${up.length} healthy containers`);
       if (containers.some((container) => container.spec.image !== app.spec.image))
         say("Ready with another image");
+      checkRoute(world, name, up, say);
       for (const container of containers) {
         if (!container.name.startsWith("berth-")) say(`Ready under the name ${container.name}`);
         if (container.networks.size === 0) say("Ready without its network");
@@ -279,6 +323,7 @@ function checkRest(world: World, problems: string[]): void {
     if (app.spec.running === false) {
       if (containers.some((container) => container.state === "running"))
         say("runs although it is to be stopped");
+      checkRoute(world, name, [], say);
       continue;
     }
     const waits = [
