@@ -1,0 +1,237 @@
+import { createHash, randomUUID } from "node:crypto";
+import { type FileHandle, lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Header } from "tar";
+import { BerthError } from "../../base/errors.ts";
+import { formatBytes } from "../../base/units.ts";
+import type { UploadedArchive } from "./port.ts";
+
+export interface KeptArchive extends UploadedArchive {
+  /** When it was uploaded last, since the epoch. */
+  readonly storedAtMs: number;
+}
+
+/** A digest is a part of a path: nothing else may become one. */
+const digestPattern = /^[0-9a-f]{64}$/;
+const KEPT = ".archive";
+const PART = ".part";
+/** The header of a tar file is its first block; gzip says what it is in the first two bytes. */
+const HEADER_BYTES = 512;
+
+/**
+ * Uploaded archives on disk, each under the sha256 of its bytes: the same upload twice is one file.
+ * What is kept is complete; an upload that is under way, or was when the process ended, is a `.part`.
+ */
+export class ArchiveStore {
+  readonly #dir: string;
+  readonly #bytesMax: number;
+  readonly #parts = new Set<string>();
+
+  constructor(options: { readonly dir: string; readonly bytesMax: number }) {
+    this.#dir = options.dir;
+    this.#bytesMax = options.bytesMax;
+  }
+
+  /**
+   * Keeps a stream of a gzipped or plain tar. What is in it is not looked at. Throws
+   * `payload_too_large`, `archive_invalid` with the first bytes that are no such archive, and
+   * `disk_full`; after that, an abort, or an error of the stream nothing is left of it.
+   */
+  async put(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
+    signal.throwIfAborted();
+    const part = `${randomUUID()}${PART}`;
+    this.#parts.add(part);
+    try {
+      await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+      const written = await this.#write(part, stream, signal);
+      await rename(join(this.#dir, part), this.path(written.digest));
+      await syncFolder(this.#dir);
+      return written;
+    } catch (error) {
+      await rm(join(this.#dir, part), { force: true });
+      signal.throwIfAborted();
+      throw isFull(error) ? full(error) : error;
+    } finally {
+      this.#parts.delete(part);
+    }
+  }
+
+  async has(digest: string): Promise<boolean> {
+    if (!digestPattern.test(digest)) return false;
+    const state = await lstat(this.path(digest)).catch(() => undefined);
+    return state?.isFile() === true;
+  }
+
+  /** Where the archive is, or would be. Throws `invalid_request` for what is no digest. */
+  path(digest: string): string {
+    if (!digestPattern.test(digest))
+      throw new BerthError("invalid_request", "that is no digest of an archive", {
+        hint: "it is the sha256 in 64 hexadecimal digits that an upload answers with",
+      });
+    return join(this.#dir, `${digest}${KEPT}`);
+  }
+
+  /** Does nothing where there is no such archive. */
+  async remove(digest: string): Promise<void> {
+    await rm(this.path(digest), { force: true });
+  }
+
+  /** Oldest first. */
+  async list(): Promise<readonly KeptArchive[]> {
+    const kept: KeptArchive[] = [];
+    for (const name of await this.#names()) {
+      const digest = name.endsWith(KEPT) ? name.slice(0, -KEPT.length) : "";
+      if (!digestPattern.test(digest)) continue;
+      const state = await lstat(this.path(digest)).catch(() => undefined);
+      if (state?.isFile() === true)
+        kept.push({ digest, bytes: state.size, storedAtMs: Math.round(state.mtimeMs) });
+    }
+    return kept.toSorted((a, b) => a.storedAtMs - b.storedAtMs || (a.digest < b.digest ? -1 : 1));
+  }
+
+  /** Removes what uploads of earlier processes left behind; for the start. Returns how many there were. */
+  async sweep(): Promise<number> {
+    const left = (await this.#names()).filter(
+      (name) => name.endsWith(PART) && !this.#parts.has(name),
+    );
+    for (const name of left) await rm(join(this.#dir, name), { force: true });
+    return left.length;
+  }
+
+  async #names(): Promise<string[]> {
+    return readdir(this.#dir).catch((error: unknown) => {
+      if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+      throw error;
+    });
+  }
+
+  async #write(
+    part: string,
+    stream: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<UploadedArchive> {
+    const file = await open(join(this.#dir, part), "wx", 0o600);
+    try {
+      const hash = createHash("sha256");
+      let bytes = 0;
+      for await (const chunk of checked(abortable(stream, signal))) {
+        bytes += chunk.length;
+        if (bytes > this.#bytesMax)
+          throw new BerthError(
+            "payload_too_large",
+            `the archive is larger than ${formatBytes(this.#bytesMax)}`,
+            {
+              hint: "leave out in .dockerignore what the build does not need, or raise --upload-limit",
+            },
+          );
+        hash.update(chunk);
+        await writeAll(file, chunk);
+      }
+      await file.sync();
+      return { digest: hash.digest("hex"), bytes };
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+/** A stream that says nothing any more is left all the same when the signal comes. */
+async function* abortable(
+  stream: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const iterator = stream[Symbol.asyncIterator]();
+  let isDone = false;
+  try {
+    while (!isDone) {
+      const next = await unlessAborted(() => iterator.next(), signal);
+      isDone = next.done === true;
+      if (next.done !== true) yield next.value;
+    }
+  } finally {
+    // Not awaited: a source that hangs would hang here too, and its error is nobody's any more.
+    if (!isDone) iterator.return?.().catch(() => {});
+  }
+}
+
+/** (Promise.race against one promise of the signal would hold every chunk until that settles.) */
+function unlessAborted<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    work()
+      .then(resolve, reject)
+      .finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}
+
+/** Passes an archive on, and ends with `archive_invalid` as soon as it shows that it is none. */
+async function* checked(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let start: Uint8Array | undefined = new Uint8Array(0);
+  for await (const chunk of stream) {
+    if (start === undefined) {
+      yield chunk;
+      continue;
+    }
+    start = Buffer.concat([start, chunk]);
+    if (start.length < HEADER_BYTES && !isGzip(start)) continue;
+    requireArchive(start);
+    yield start;
+    start = undefined;
+  }
+  // It ended before it showed what it is.
+  if (start !== undefined) requireArchive(start);
+}
+
+function isGzip(start: Uint8Array): boolean {
+  return start[0] === 0x1f && start[1] === 0x8b;
+}
+
+const others: readonly (readonly [name: string, magic: string])[] = [
+  ["a zip file", "504b0304"],
+  ["compressed with zstd", "28b52ffd"],
+  ["compressed with xz", "fd377a585a00"],
+  ["compressed with bzip2", "425a68"],
+];
+
+function requireArchive(start: Uint8Array): void {
+  if (isGzip(start)) return;
+  if (start.length >= HEADER_BYTES && new Header(Buffer.from(start), 0).cksumValid) return;
+  const hexadecimal = Buffer.from(start.subarray(0, 8)).toString("hex");
+  const what = others.find(([, magic]) => hexadecimal.startsWith(magic))?.[0];
+  const why = start.length === 0 ? "it is empty" : `it is ${what ?? "something else"}`;
+  throw new BerthError("archive_invalid", `the upload is no gzipped tar file: ${why}`, {
+    hint: "make it with `tar czf app.tar.gz FOLDER`, or let `berth deploy FOLDER` do that",
+  });
+}
+
+async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let written = 0; written < chunk.length; )
+    written += (await file.write(chunk, written, chunk.length - written)).bytesWritten;
+}
+
+/** Without this, a power cut can take the name away again from a file whose bytes are safe. */
+async function syncFolder(dir: string): Promise<void> {
+  const folder = await open(dir, "r");
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+function isFull(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    "code" in error &&
+    (error.code === "ENOSPC" || error.code === "EDQUOT")
+  );
+}
+
+function full(cause: unknown): BerthError {
+  return new BerthError("disk_full", "there is no space left to keep the archive", {
+    hint: "free some space on the disk of the data directory",
+    cause,
+  });
+}

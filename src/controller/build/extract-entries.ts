@@ -1,0 +1,206 @@
+import { Header, type Pax } from "tar";
+import { BerthError } from "../../base/errors.ts";
+
+/** One entry of a tar archive, as it is written there. `body` is read to its end, or not begun, before the next entry. */
+export interface ArchiveEntry {
+  readonly path: string;
+  readonly type: "file" | "dir" | "symlink" | "hardlink" | "other";
+  /** What the archive calls it, for messages. */
+  readonly typeName: string;
+  readonly mode: number | undefined;
+  readonly size: number;
+  readonly target: string;
+  readonly body: AsyncIterable<Buffer>;
+}
+
+const BLOCK_BYTES = 512;
+/** Of a long name, or of the attributes of one file; resource forks of a Mac are the largest in use. */
+const META_BYTES_MAX = 1024 * 1024;
+
+const types: Readonly<Record<string, ArchiveEntry["type"]>> = {
+  File: "file",
+  OldFile: "file",
+  ContiguousFile: "file",
+  Directory: "dir",
+  GNUDumpDir: "dir",
+  SymbolicLink: "symlink",
+  Link: "hardlink",
+};
+const longNames = ["NextFileHasLongPath", "OldGnuLongPath"];
+const extendedHeaders = ["ExtendedHeader", "OldExtendedHeader"];
+
+/** What stands in front of an entry and overrides its header. */
+interface Overrides {
+  path?: string;
+  linkpath?: string;
+  size?: number;
+}
+
+/**
+ * Reads an unpacked tar stream entry by entry: nothing is taken from the stream before it is asked
+ * for, so that memory does not grow with the archive, and a refused entry ends the reading at once.
+ * (The parser of `tar` queues all entries of a chunk; its decoder of header blocks is used here.)
+ * Throws `archive_invalid` for what is no tar, is damaged, or is cut off.
+ */
+export async function* archiveEntries(source: AsyncIterable<Buffer>): AsyncGenerator<ArchiveEntry> {
+  const bytes = new ByteReader(source);
+  let next: Overrides = {};
+  for (let block = await bytes.take(BLOCK_BYTES); ; block = await bytes.take(BLOCK_BYTES)) {
+    if (isZero(block)) return await readEnd(bytes);
+    const header = new Header(block, 0, asPax(next));
+    if (!header.cksumValid) throw damaged("a header of it is no tar header");
+    const type = header.type;
+    const size = next.size ?? header.size ?? 0;
+    if (longNames.includes(type)) next.path = asText(await takeMeta(bytes, size));
+    else if (type === "NextFileHasLongLinkpath")
+      next.linkpath = asText(await takeMeta(bytes, size));
+    else if (extendedHeaders.includes(type))
+      next = { ...next, ...readPax(await takeMeta(bytes, size)) };
+    else if (type === "GlobalExtendedHeader") await takeMeta(bytes, size);
+    else {
+      const kind = types[type] ?? "other";
+      // Links and folders have no content, whatever size a writer put there.
+      const bodySize = kind === "file" || kind === "other" ? size : 0;
+      const body = bytes.body(bodySize);
+      yield {
+        path: next.path ?? header.path ?? "",
+        type: kind,
+        typeName: type,
+        mode: header.mode,
+        size: bodySize,
+        target: next.linkpath ?? header.linkpath ?? "",
+        body,
+      };
+      for await (const _ of body);
+      await bytes.take(paddingOf(bodySize));
+      next = {};
+    }
+  }
+}
+
+/** Two blocks of zeros and padding; all is read, so that the checksum of the compression is checked. */
+async function readEnd(bytes: ByteReader): Promise<void> {
+  const second = await bytes.takeUpTo(BLOCK_BYTES);
+  if (!isZero(second)) throw damaged("there is something behind its end");
+  await bytes.drain();
+}
+
+async function takeMeta(bytes: ByteReader, size: number): Promise<Buffer> {
+  if (size > META_BYTES_MAX) throw damaged("the attributes of a file are too long");
+  const meta = await bytes.take(size);
+  await bytes.take(paddingOf(size));
+  return meta;
+}
+
+/**
+ * The records of a pax header, each `LENGTH KEY=VALUE\n`. (The reader in `tar` goes line by line, and
+ * loses names with a line break: another name would be judged than the one that other programs unpack.)
+ */
+function readPax(meta: Buffer): Overrides {
+  const found: Overrides = {};
+  let at = 0;
+  while (at < meta.length) {
+    const space = meta.indexOf(0x20, at);
+    const length = Number(meta.toString("latin1", at, space));
+    if (
+      space === -1 ||
+      !Number.isInteger(length) ||
+      length <= space - at ||
+      at + length > meta.length
+    )
+      throw damaged("the attributes of a file are broken");
+    const record = meta.toString("utf8", space + 1, at + length - 1);
+    const equals = record.indexOf("=");
+    const [key, value] = [record.slice(0, equals), record.slice(equals + 1)];
+    if (key === "path" || key === "linkpath") found[key] = value;
+    else if (key === "size") {
+      if (!/^\d{1,15}$/.test(value)) throw damaged("the length of a file is no number");
+      found.size = Number(value);
+    } else if (key.startsWith("GNU.sparse."))
+      throw damaged("it has files with holes; make it without tar's --sparse");
+    at += length;
+  }
+  return found;
+}
+
+function asPax(overrides: Overrides): Pax {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a Header reads fields of it and nothing else
+  return overrides as Pax;
+}
+
+function asText(meta: Buffer): string {
+  return meta.toString("utf8").replace(/\0+$/, "");
+}
+
+function paddingOf(size: number): number {
+  return (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
+}
+
+function isZero(block: Buffer): boolean {
+  return block.every((byte) => byte === 0);
+}
+
+export function damaged(why: string, cause?: unknown): BerthError {
+  return new BerthError("archive_invalid", `the archive cannot be read: ${why}`, {
+    hint: "make it anew with `tar czf app.tar.gz FOLDER`, or let `berth deploy FOLDER` do that",
+    cause,
+  });
+}
+
+/** Takes a stream apart in pieces of given lengths, without copying more than the ends of its chunks. */
+class ByteReader {
+  readonly #source: AsyncIterator<Buffer>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(source: AsyncIterable<Buffer>) {
+    this.#source = source[Symbol.asyncIterator]();
+  }
+
+  async take(length: number): Promise<Buffer> {
+    const taken = await this.takeUpTo(length);
+    if (taken.length < length) throw damaged("it ends in the middle");
+    return taken;
+  }
+
+  /** Fewer only at the end of the stream. */
+  async takeUpTo(length: number): Promise<Buffer> {
+    const pieces: Buffer[] = [];
+    let missing = length;
+    while (missing > 0 && (await this.#fill())) {
+      const piece = this.#cut(missing);
+      pieces.push(piece);
+      missing -= piece.length;
+    }
+    return pieces.length === 1 ? (pieces[0] ?? Buffer.alloc(0)) : Buffer.concat(pieces);
+  }
+
+  async *body(length: number): AsyncGenerator<Buffer> {
+    let missing = length;
+    while (missing > 0) {
+      if (!(await this.#fill())) throw damaged("it ends in the middle");
+      const piece = this.#cut(missing);
+      missing -= piece.length;
+      yield piece;
+    }
+  }
+
+  async drain(): Promise<void> {
+    do this.#rest = Buffer.alloc(0);
+    while (await this.#fill());
+  }
+
+  #cut(length: number): Buffer {
+    const piece = this.#rest.subarray(0, length);
+    this.#rest = this.#rest.subarray(piece.length);
+    return piece;
+  }
+
+  async #fill(): Promise<boolean> {
+    while (this.#rest.length === 0) {
+      const { done, value } = await this.#source.next();
+      if (done === true) return false;
+      this.#rest = value;
+    }
+    return true;
+  }
+}
