@@ -10,3 +10,10 @@ export const ROLE = "dev.berth.role";
 export const VOLUME = "dev.berth.volume";
 /** The loopback port of this replica; a container with another one is replaced. */
 export const LOOPBACK_PORT = "dev.berth.loopback-port";
+/** On what Berth runs beside the apps, such as "ingress"; it carries no APP. */
+export const COMPONENT = "dev.berth.component";
+/** On built images: the commit or digest that they were made of, and the record of the build. */
+export const REVISION = "dev.berth.revision";
+export const BUILD = "dev.berth.build";
+/** The port on which the App of this container takes requests. */
+export const PORT = "dev.berth.port";

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { busyboxRoot, importImage } from "../../scripts/base-image.mjs";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
-import { noBuilds } from "../../src/controller/build/no-builds.ts";
+import { noBuilds } from "../support/no-builds.ts";
 import { loadCatalog } from "../../src/controller/catalog.ts";
 import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
 import { INSTANCE } from "../../src/controller/labels.ts";

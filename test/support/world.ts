@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Registry } from "prom-client";
 import { type Logger, silentLogger } from "../../src/base/logger.ts";
-import { noBuilds } from "../../src/controller/build/no-builds.ts";
 import { Controllers } from "../../src/controller/control-plane.ts";
 import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
 import { noArchive } from "../../src/controller/logs/archive.ts";
@@ -14,6 +13,7 @@ import { RETRIED_AT } from "../../src/resources/resource.ts";
 import { type ConditionType, findCondition } from "../../src/resources/status.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { FakeAppBuilds } from "./fake-app-builds.ts";
 import { FakeEngine, type FakeImage } from "./fake-engine.ts";
 import { FakeIngress } from "./fake-ingress.ts";
 import { type FakeFaults, FakeRuntime } from "./fake-runtime.ts";
@@ -33,6 +33,8 @@ export class World implements AsyncDisposable {
   readonly #random: () => number;
   store!: Store;
   runtime!: FakeRuntime;
+  /** What it is told to do survives a kill; what it had under way does not. */
+  builds: FakeAppBuilds;
   manager!: Manager;
   controllers!: Controllers;
   #process!: ProcessClock;
@@ -48,6 +50,7 @@ export class World implements AsyncDisposable {
   ) {
     this.engine = new FakeEngine(this.clock, options.images ?? { "web:1": {}, "web:2": {} });
     this.routes = options.ingress === "fake" ? new FakeIngress({ clock: this.clock }) : undefined;
+    this.builds = new FakeAppBuilds(this.clock, this.engine);
     this.#random = options.random ?? (() => 0.5);
     this.#logger = options.logger ?? silentLogger;
   }
@@ -65,6 +68,8 @@ export class World implements AsyncDisposable {
       durability: "off",
       instanceId: "0123abcd",
     });
+    this.builds = this.builds.rebooted(clock, this.store);
+    this.builds.onChanged = (app) => this.manager.changed(app);
     this.runtime = new FakeRuntime({ clock, engine: this.engine, faults });
     this.manager = new Manager({
       store: this.store,
@@ -72,7 +77,7 @@ export class World implements AsyncDisposable {
       clock,
       logger: this.#logger,
       archive: noArchive,
-      builds: noBuilds,
+      builds: this.builds,
       ingress,
       baseDomain: "localhost",
       metrics: controllerMetrics(new Registry()),
@@ -87,7 +92,7 @@ export class World implements AsyncDisposable {
         report: () => ({ folder: "", state: "off", message: null, files: [], pendingPrune: [] }),
         confirmPrune: () => [],
       },
-      builds: noBuilds,
+      builds: this.builds,
       ingress,
       now: () => clock.now(),
     });

@@ -118,6 +118,7 @@ export function desiredApp(input: DesiredInput): DesiredApp {
         [labels.SPEC_HASH]: hash,
         [labels.REPLICA]: String(replica),
         [labels.ROLE]: "candidate",
+        ...(app.port === undefined ? {} : { [labels.PORT]: String(app.port) }),
         ...(loopback === undefined ? {} : { [labels.LOOPBACK_PORT]: String(loopback) }),
       },
       publish: publishOf(app, exposure === "published" ? ENGINE_PICKS : loopback),

@@ -15,7 +15,7 @@ import { isComplete, isDraining } from "./complete.ts";
 import type { DesiredApp } from "./desired.ts";
 import type { Findings, SetCondition } from "./findings.ts";
 import { hashOf, isHealthy, replicaOf } from "./plan/observed.ts";
-import { isVersionReady, servingTarget, targetOf } from "./plan/route.ts";
+import { isServing, isVersionReady, targetOf } from "./plan/route.ts";
 import type { Reason } from "./reason.ts";
 import { recentRestarts } from "./restart-budget.ts";
 import { setRouted, unreachable, urlOf } from "./routed.ts";
@@ -268,7 +268,7 @@ function roleOf(findings: Findings, container: ObservedContainer): ContainerStat
   const { desired } = findings;
   const isWanted = (candidate: ObservedContainer) => hashOf(candidate) === desired?.hash;
   if (desired?.isRouted) {
-    if (servingTarget(desired, findings, container) !== undefined) return "active";
+    if (isServing(desired, findings, container)) return "active";
     return isWanted(container) ? "candidate" : "draining";
   }
   const newOneServes = findings.containers.some(

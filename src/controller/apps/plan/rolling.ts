@@ -5,7 +5,7 @@ import { decideCreations } from "./creations.ts";
 import { type Draft, removals } from "./draft.ts";
 import type { Operation } from "./model.ts";
 import { hasEnded, hashOf, isUp, sortContainers } from "./observed.ts";
-import { isRouted, planRoute, servingTarget } from "./route.ts";
+import { isRouted, isServing, planRoute } from "./route.ts";
 
 /**
  * The new version comes up beside the old one, takes over when every replica is healthy, and the old
@@ -65,8 +65,7 @@ function partOf(draft: Draft, container: ObservedContainer): Part {
     return isPublished && !isRouted(desired, observed) ? "serving" : "abandoned";
   }
   const isOfServingVersion = hashOf(container) === route.version;
-  if (isOfServingVersion || servingTarget(desired, observed, container) !== undefined)
-    return "serving";
+  if (isOfServingVersion || isServing(desired, observed, container)) return "serving";
   const isPublished = container.labels[labels.LOOPBACK_PORT] !== undefined;
   if (isPublished && route.targets.length === 0) return "serving";
   if (Date.parse(container.createdAt) > route.sinceMs && !isPublished) return "abandoned";

@@ -1,3 +1,4 @@
+import * as labels from "../../labels.ts";
 import type { ObservedContainer } from "../../runtime/port.ts";
 import type { DesiredApp } from "../desired.ts";
 import type { Draft } from "./draft.ts";
@@ -16,30 +17,26 @@ import { hashOf, isHealthy, sortContainers } from "./observed.ts";
  */
 const PROVEN_MS = 500;
 
-/** host:port at which the ingress reaches a container of the wanted version; undefined while it has none. */
+/** host:port at which the ingress reaches a container, of whatever version; undefined while it has none. */
 export function targetOf(desired: DesiredApp, container: ObservedContainer): string | undefined {
-  const { port } = desired.app;
+  const port = container.labels[labels.PORT];
   if (port === undefined || container.state !== "running") return undefined;
   if (desired.exposure === "network") {
     const address = container.networkAddresses[desired.network];
     if (address === undefined) return undefined;
     return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
   }
-  return container.addresses.find((item) => item.containerPort === port)?.address;
+  return container.addresses.find((item) => item.containerPort === Number(port))?.address;
 }
 
-/** Which of the route's targets is this container's; it may be one of another version, with another port. */
-export function servingTarget(
-  { network }: DesiredApp,
-  observed: Pick<ObservedApp, "route">,
+/** True while requests of the App go to this container. */
+export function isServing(
+  desired: DesiredApp,
+  { route }: Pick<ObservedApp, "route">,
   container: ObservedContainer,
-): string | undefined {
-  if (container.state !== "running") return undefined;
-  const address = container.networkAddresses[network];
-  const published = container.addresses.map((item) => item.address);
-  return observed.route?.targets.find(
-    (target) => published.includes(target) || (address !== undefined && hostOf(target) === address),
-  );
+): boolean {
+  const target = targetOf(desired, container);
+  return target !== undefined && route !== null && route.targets.includes(target);
 }
 
 /** True when every replica of the wanted version is there, healthy and reachable. */
@@ -120,9 +117,11 @@ function chooseRoute(
   const own = [...kept.values()].filter(({ id }) => !stopping.has(id));
   const isReady = isVersionReady(desired, containers, health) && own.length === kept.size;
   const taken = { version: desired.hash, targets: targetsOf(desired, own) };
-  const serving = old
+  // How the wanted version is to be probed says nothing of an older one: what has requests keeps them.
+  const before = old
     .filter((container) => hashOf(container) === route?.version && !stopping.has(container.id))
-    .flatMap((container) => servingTarget(desired, observed, container) ?? []);
+    .filter((item) => isServing(desired, observed, item) || isHealthy(item, health));
+  const serving = targetsOf(desired, before);
   const provenAtMs = Math.max(0, ...own.map(upSinceMs)) + PROVEN_MS;
   if (isReady && (serving.length === 0 || observed.nowMs >= provenAtMs)) return taken;
   if (isReady) draft.lookAgainAt(provenAtMs);
@@ -147,8 +146,7 @@ function usable(
   observed: ObservedApp,
   own: readonly ObservedContainer[],
 ): readonly ObservedContainer[] {
-  const serves = (container: ObservedContainer) =>
-    servingTarget(desired, observed, container) !== undefined;
+  const serves = (container: ObservedContainer) => isServing(desired, observed, container);
   const healthOf = ({ id }: ObservedContainer) => observed.health.get(id)?.healthy ?? null;
   const answering = own.filter(
     (container) =>
@@ -164,8 +162,4 @@ function targetsOf(desired: DesiredApp, containers: readonly ObservedContainer[]
 function areSame(a: readonly string[], b: readonly string[]): boolean {
   const known = new Set(b);
   return a.length === b.length && a.every((item) => known.has(item));
-}
-
-function hostOf(target: string): string {
-  return target.slice(0, target.lastIndexOf(":")).replace(/^\[|\]$/g, "");
 }

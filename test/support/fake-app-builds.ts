@@ -1,0 +1,106 @@
+import type { Clock } from "../../src/base/clock.ts";
+import type {
+  AppBuilds,
+  BuildState,
+  ResolvedSource,
+  SourceState,
+} from "../../src/controller/build/port.ts";
+import { type Resource, SOURCE_REVISION } from "../../src/resources/resource.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { FakeEngine, FakeImage } from "./fake-engine.ts";
+
+/** How a build of one revision ends; default: with an image of that name. */
+export interface FakeBuild {
+  readonly afterMs?: number;
+  /** What the image does when it runs. */
+  readonly image?: FakeImage;
+  readonly failure?: {
+    readonly reason: string;
+    readonly message: string;
+    readonly terminal: boolean;
+  };
+}
+
+/**
+ * Sources and builds as the App reconciler sees them, scripted: `head` is what every source stands
+ * for now. Records of builds go to the store, as the real ones do.
+ */
+export class FakeBuilds implements AppBuilds {
+  head: SourceState | string = "commit1";
+  scripts = new Map<string, FakeBuild>();
+  asked: string[] = [];
+  onChanged: (app: string) => void = () => {};
+  store!: Store;
+  readonly #clock: Clock;
+  readonly #engine: FakeEngine;
+  readonly #states = new Map<string, BuildState & { readonly image: string }>();
+
+  constructor(clock: Clock, engine: FakeEngine) {
+    this.#clock = clock;
+    this.#engine = engine;
+  }
+
+  /** The same script for another process. */
+  rebooted(clock: Clock, store: Store): FakeBuilds {
+    const next = new FakeBuilds(clock, this.#engine);
+    next.store = store;
+    next.head = this.head;
+    next.scripts = this.scripts;
+    next.asked = this.asked;
+    return next;
+  }
+
+  imageOf(app: string, revision: string): string {
+    return `berth-0123abcd/${app}:${revision}`;
+  }
+
+  source(resource: Resource<"App">): SourceState {
+    const { name, annotations } = resource.metadata;
+    const held = annotations[SOURCE_REVISION];
+    if (held !== undefined)
+      return { type: "resolved", revision: held, image: this.imageOf(name, held) };
+    if (typeof this.head !== "string") return this.head;
+    return { type: "resolved", revision: this.head, image: this.imageOf(name, this.head) };
+  }
+
+  ensure(resource: Resource<"App">, source: ResolvedSource): BuildState {
+    const { name, generation } = resource.metadata;
+    const known = this.#states.get(name);
+    if (known?.image === source.image) return known;
+    this.asked.push(source.revision);
+    const { image, revision } = source;
+    const record = this.store.builds.create({
+      app: name,
+      generation,
+      source: "fake",
+      revision,
+      image,
+    });
+    this.store.builds.mark(record.id, "running");
+    const script = this.scripts.get(revision) ?? {};
+    const id = record.id;
+    this.#states.set(name, { type: "running", id, message: "step 1 of 2: RUN make", image });
+    this.#clock.setTimer(script.afterMs ?? 2_000, () => {
+      if (script.failure) {
+        this.store.builds.mark(id, "failed", { message: script.failure.message });
+        this.#states.set(name, { type: "failed", id, ...script.failure, image });
+      } else {
+        this.#engine.setImage(image, script.image ?? {});
+        this.store.builds.mark(id, "succeeded");
+        this.#states.set(name, { type: "succeeded", id, image });
+      }
+      this.onChanged(name);
+    });
+    return { type: "running", id, message: "step 1 of 2: RUN make" };
+  }
+
+  collect(app: string): void {
+    const state = this.#states.get(app);
+    if (state && state.type !== "running" && state.type !== "queued") this.#states.delete(app);
+  }
+
+  forget(app: string): Promise<void> {
+    this.#states.delete(app);
+    return Promise.resolve();
+  }
+}
