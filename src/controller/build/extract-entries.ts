@@ -1,12 +1,10 @@
-import { Header, type Pax } from "tar";
+import { Header } from "tar";
 import { BerthError } from "../../base/errors.ts";
 
 /** One entry of a tar archive, as it is written there. `body` is read to its end, or not begun, before the next entry. */
 export interface ArchiveEntry {
   readonly path: string;
-  readonly type: "file" | "dir" | "symlink" | "hardlink" | "other";
-  /** What the archive calls it, for messages. */
-  readonly typeName: string;
+  readonly type: "file" | "dir" | "symlink" | "hardlink" | "device" | "pipe" | "unknown";
   readonly mode: number | undefined;
   readonly size: number;
   readonly target: string;
@@ -25,6 +23,9 @@ const types: Readonly<Record<string, ArchiveEntry["type"]>> = {
   GNUDumpDir: "dir",
   SymbolicLink: "symlink",
   Link: "hardlink",
+  CharacterDevice: "device",
+  BlockDevice: "device",
+  FIFO: "pipe",
 };
 const longNames = ["NextFileHasLongPath", "OldGnuLongPath"];
 const extendedHeaders = ["ExtendedHeader", "OldExtendedHeader"];
@@ -47,8 +48,7 @@ export async function* archiveEntries(source: AsyncIterable<Buffer>): AsyncGener
   let next: Overrides = {};
   for (let block = await bytes.take(BLOCK_BYTES); ; block = await bytes.take(BLOCK_BYTES)) {
     if (isZero(block)) return await readEnd(bytes);
-    const header = new Header(block, 0, asPax(next));
-    if (!header.cksumValid) throw damaged("a header of it is no tar header");
+    const header = readHeader(block, next);
     const type = header.type;
     const size = next.size ?? header.size ?? 0;
     if (longNames.includes(type)) next.path = asText(await takeMeta(bytes, size));
@@ -58,14 +58,13 @@ export async function* archiveEntries(source: AsyncIterable<Buffer>): AsyncGener
       next = { ...next, ...readPax(await takeMeta(bytes, size)) };
     else if (type === "GlobalExtendedHeader") await takeMeta(bytes, size);
     else {
-      const kind = types[type] ?? "other";
-      // Links and folders have no content, whatever size a writer put there.
-      const bodySize = kind === "file" || kind === "other" ? size : 0;
+      const kind = types[type] ?? "unknown";
+      // Nothing else has content, whatever size a writer put there.
+      const bodySize = kind === "file" ? size : 0;
       const body = bytes.body(bodySize);
       yield {
         path: next.path ?? header.path ?? "",
         type: kind,
-        typeName: type,
         mode: header.mode,
         size: bodySize,
         target: next.linkpath ?? header.linkpath ?? "",
@@ -123,9 +122,15 @@ function readPax(meta: Buffer): Overrides {
   return found;
 }
 
-function asPax(overrides: Overrides): Pax {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a Header reads fields of it and nothing else
-  return overrides as Pax;
+function readHeader(block: Buffer, overrides: Overrides): Header {
+  let header: Header;
+  try {
+    header = new Header(block, 0, overrides);
+  } catch (error) {
+    throw damaged("a number in it is out of range", error);
+  }
+  if (!header.cksumValid) throw damaged("a header of it is no tar header");
+  return header;
 }
 
 function asText(meta: Buffer): string {

@@ -45,8 +45,10 @@ export class ExtractTarget {
     const folder = posix.dirname(path);
     await this.#folder(folder === "." ? "" : folder, entry.path);
     if (entry.type === "dir") return await this.#writeFolder(path, entry);
-    if (entry.type === "other")
-      throw refused(entry.path, `which is a ${entry.typeName} and no file, folder or link`);
+    if (entry.type === "device" || entry.type === "pipe")
+      throw refused(entry.path, `which is a ${entry.type}`);
+    if (entry.type === "unknown")
+      throw refused(entry.path, "which is of a kind that Berth does not know");
     this.#count(entry.path);
     if (this.#folders.has(path)) throw refused(entry.path, "which is a folder elsewhere in it");
     if (entry.type === "file") await this.#writeFile(path, entry);
