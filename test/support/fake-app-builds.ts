@@ -25,7 +25,7 @@ export interface FakeBuild {
  * Sources and builds as the App reconciler sees them, scripted: `head` is what every source stands
  * for now. Records of builds go to the store, as the real ones do.
  */
-export class FakeBuilds implements AppBuilds {
+export class FakeAppBuilds implements AppBuilds {
   head: SourceState | string = "commit1";
   scripts = new Map<string, FakeBuild>();
   asked: string[] = [];
@@ -41,8 +41,8 @@ export class FakeBuilds implements AppBuilds {
   }
 
   /** The same script for another process. */
-  rebooted(clock: Clock, store: Store): FakeBuilds {
-    const next = new FakeBuilds(clock, this.#engine);
+  rebooted(clock: Clock, store: Store): FakeAppBuilds {
+    const next = new FakeAppBuilds(clock, this.#engine);
     next.store = store;
     next.head = this.head;
     next.scripts = this.scripts;
