@@ -50,6 +50,7 @@ async function ensureSystemPackages() {
   const needed = [
     ["docker-registry", "docker-registry"],
     ["busybox", "busybox-static"],
+    ["caddy", "caddy"],
     ["git", "git"],
     ["sshd", "openssh-server"],
     ["ssh", "openssh-client"],

@@ -113,6 +113,11 @@ function processEnvironment(): Environment {
   return process.env;
 }
 
+/** Where programs of this machine are looked for: PATH. */
+export function programSearchPath(environment: Environment = processEnvironment()): string {
+  return environment["PATH"] ?? "";
+}
+
 /** Throws ConfigError, which says which value is wrong, where it came from and what it may be. */
 export function loadConfig(input: ConfigInput = {}): Config {
   const environment = input.environment ?? processEnvironment();

@@ -56,8 +56,10 @@ export class EngineMonitor {
     const { runtime, instance } = this.#options;
     const byApp = new Map<string, ObservedContainer[]>();
     for (const container of await runtime.listContainers({ instance }, signal)) {
-      const app = container.labels[labels.APP] ?? "";
-      byApp.set(app, [...(byApp.get(app) ?? []), container]);
+      const app = container.labels[labels.APP];
+      // Not an app's, such as the ingress: whoever runs it looks after it.
+      if (app === undefined && container.labels[labels.COMPONENT] !== undefined) continue;
+      byApp.set(app ?? "", [...(byApp.get(app ?? "") ?? []), container]);
     }
     const seen = new Map<string, string>();
     for (const name of new Set([...byApp.keys(), ...this.#options.apps()])) {

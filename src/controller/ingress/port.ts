@@ -26,7 +26,7 @@ export interface Ingress {
 }
 
 export interface RouteTable {
-  /** Where requests of the App go; null for an App that has no entry. */
+  /** Where requests of the App go, perhaps to nobody; null for an App that was never written, or was removed. */
   read(app: string): Promise<Route | null>;
   /**
    * From the return on, new requests of the App go to `targets` and nowhere else; those under way go on

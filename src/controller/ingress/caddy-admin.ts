@@ -1,0 +1,112 @@
+import { request } from "node:http";
+import { BerthError } from "../../base/errors.ts";
+import type { CaddyConfig } from "./caddy-config.ts";
+
+/** Loading may provision many modules; asking is answered at once by a Caddy that lives. */
+const LOAD_LIMIT_MS = 60_000;
+const ASK_LIMIT_MS = 5_000;
+/** Far above what hundreds of Apps with options come to. */
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
+
+/** Caddy's admin API on a Unix socket: https://caddyserver.com/docs/api. */
+export class CaddyAdmin {
+  readonly #socket: string;
+
+  constructor(socket: string) {
+    this.#socket = socket;
+  }
+
+  /** What is loaded now; undefined where nobody answers. */
+  async config(signal: AbortSignal): Promise<unknown> {
+    try {
+      const { status, text } = await this.#call("GET", "/config/", undefined, ASK_LIMIT_MS, signal);
+      if (status !== 200) return undefined;
+      const parsed: unknown = JSON.parse(text);
+      return parsed ?? {};
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return undefined;
+    }
+  }
+
+  async answers(signal: AbortSignal): Promise<boolean> {
+    try {
+      const path = "/config/admin/listen";
+      return (await this.#call("GET", path, undefined, ASK_LIMIT_MS, signal)).status === 200;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return false;
+    }
+  }
+
+  /** Resolves with what Caddy has against it; undefined: it is loaded. Throws where Caddy does not answer. */
+  async load(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
+    const body = JSON.stringify(config);
+    const { status, text } = await this.#call("POST", "/load", body, LOAD_LIMIT_MS, signal);
+    return status === 200 ? undefined : errorIn(text);
+  }
+
+  /** Asks Caddy to end. Requests under way are let finish. */
+  async stop(signal: AbortSignal): Promise<void> {
+    await this.#call("POST", "/stop", "", ASK_LIMIT_MS, signal).catch(() => {});
+  }
+
+  #call(
+    method: string,
+    path: string,
+    body: string | undefined,
+    limitMs: number,
+    signal: AbortSignal,
+  ): Promise<{ status: number; text: string }> {
+    return new Promise((resolve, reject) => {
+      const fail = (cause: unknown) =>
+        reject(new BerthError("internal", "Caddy does not answer on its admin socket", { cause }));
+      const outgoing = request(
+        {
+          socketPath: this.#socket,
+          method,
+          path,
+          // Caddy takes a name here for a request from a web page, and refuses it.
+          setHost: false,
+          headers: {
+            Host: "",
+            ...(body === undefined
+              ? {}
+              : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }),
+          },
+          agent: false,
+          signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
+        },
+        (response) => {
+          const chunks: Buffer[] = [];
+          let bytes = 0;
+          response.on("data", (chunk: Buffer) => {
+            bytes += chunk.length;
+            if (bytes > ANSWER_BYTES_MAX) response.destroy(new Error("too long an answer"));
+            chunks.push(chunk);
+          });
+          response.once("error", fail);
+          response.once("end", () =>
+            resolve({
+              status: response.statusCode ?? 0,
+              text: Buffer.concat(chunks).toString("utf8"),
+            }),
+          );
+        },
+      );
+      outgoing.once("error", fail);
+      outgoing.end(body);
+    });
+  }
+}
+
+function errorIn(text: string): string {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed === "object" && parsed !== null && "error" in parsed)
+      return String(parsed.error);
+  } catch {
+    // Told as it came.
+  }
+  return text.trim() || "no reason given";
+}

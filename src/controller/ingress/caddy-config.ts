@@ -1,0 +1,110 @@
+import { join } from "node:path";
+import type { Json } from "../../base/canonical.ts";
+import { ASK_PATH, isPublic, serverRoutes } from "./caddy-routes.ts";
+import { isAtLeast } from "./caddy-version.ts";
+import type { Site } from "./site.ts";
+
+export interface CaddySettings {
+  /** Holds the table, the certificates and Caddy's log; the same path where Caddy runs. */
+  readonly folder: string;
+  readonly adminSocket: string;
+  readonly httpPort: number | undefined;
+  readonly httpsPort: number | undefined;
+  readonly acmeEmail: string | undefined;
+  /** Of Caddy, such as 2.6.2. */
+  readonly version: string;
+}
+
+export type CaddyConfig = { readonly [key: string]: Json };
+
+/**
+ * Everything that Caddy is told. Routes of plain Apps are in the table and not in here, so that this
+ * changes (and Caddy loads it, which ends WebSockets in versions before 2.7) only for options and
+ * for domains that need a public certificate. Equal input gives an equal configuration.
+ */
+export function caddyConfig(settings: CaddySettings, unordered: readonly Site[]): CaddyConfig {
+  const { httpPort, httpsPort } = settings;
+  const sites = unordered.toSorted((a, b) => (a.app < b.app ? -1 : 1));
+  const server = (scheme: "http" | "https", port: number): Json => ({
+    listen: [`:${port}`],
+    // Against connections that send next to nothing; bodies take as long as they take.
+    read_header_timeout: "1m",
+    // HTTP/3 would need a UDP port that nobody asked to open.
+    protocols: ["h1", "h2"],
+    automatic_https: { disable: true },
+    ...(scheme === "https" ? { tls_connection_policies: [{}] } : {}),
+    ...serverRoutes(settings, sites, scheme),
+  });
+  return {
+    admin: { listen: `unix/${settings.adminSocket}`, config: { persist: false } },
+    logging: {
+      logs: {
+        default: {
+          level: "INFO",
+          writer: {
+            output: "file",
+            filename: join(settings.folder, "caddy.log"),
+            roll_size_mb: 10,
+            roll_keep: 2,
+          },
+        },
+      },
+    },
+    storage: { module: "file_system", root: join(settings.folder, "storage") },
+    apps: {
+      http: {
+        ...(httpPort === undefined ? {} : { http_port: httpPort }),
+        ...(httpsPort === undefined ? {} : { https_port: httpsPort }),
+        servers: {
+          ...(httpPort === undefined ? {} : { http: server("http", httpPort) }),
+          ...(httpsPort === undefined ? {} : { https: server("https", httpsPort) }),
+        },
+      },
+      ...(httpsPort === undefined ? {} : certificates(settings, sites)),
+    },
+  };
+}
+
+/**
+ * Public names get their certificates ahead, one by one. All others are signed by an authority of this
+ * Caddy at the first handshake: they come and go without a change of the configuration. (One
+ * certificate for `*.localhost` would do as well, if programs accepted it; OpenSSL does not.)
+ */
+function certificates(settings: CaddySettings, sites: readonly Site[]): { [key: string]: Json } {
+  const { httpPort, httpsPort, acmeEmail, version } = settings;
+  const names = sites.flatMap((site) =>
+    [...site.domains, ...site.redirects.map(({ from }) => from)].filter((name) =>
+      isPublic(site, name),
+    ),
+  );
+  const subjects = [...new Set(names)].toSorted();
+  const acme = {
+    module: "acme",
+    ...(acmeEmail === undefined ? {} : { email: acmeEmail }),
+    challenges: {
+      ...(httpPort === undefined
+        ? { http: { disabled: true } }
+        : { http: { alternate_port: httpPort } }),
+      "tls-alpn": { alternate_port: httpsPort ?? 443 },
+    },
+  };
+  const endpoint = `http://127.0.0.1:${httpPort ?? 0}${ASK_PATH}`;
+  const asked: Json = isAtLeast(version, 2, 8)
+    ? { permission: { module: "http", endpoint } }
+    : { ask: endpoint };
+  return {
+    tls: {
+      ...(subjects.length === 0 ? {} : { certificates: { automate: subjects } }),
+      automation: {
+        policies: [
+          ...(subjects.length === 0 ? [] : [{ subjects, issuers: [acme] }]),
+          { issuers: [{ module: "internal" }], on_demand: true },
+        ],
+        // Without HTTP nobody can be asked: any name gets a certificate of the own authority.
+        ...(httpPort === undefined ? {} : { on_demand: asked }),
+      },
+    },
+    // Without this, Caddy would try to write into the trust stores of the machine.
+    pki: { certificate_authorities: { local: { install_trust: false } } },
+  };
+}

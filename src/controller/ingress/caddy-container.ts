@@ -1,0 +1,182 @@
+import { dirname, join } from "node:path";
+import { digestOf } from "../../base/canonical.ts";
+import type { Clock } from "../../base/clock.ts";
+import { BerthError, messageOf } from "../../base/errors.ts";
+import { networkName } from "../apps/desired.ts";
+import { COMPONENT, INSTANCE, SPEC_HASH } from "../labels.ts";
+import type {
+  ContainerRuntime,
+  ContainerSpec,
+  MountSpec,
+  ObservedContainer,
+} from "../runtime/port.ts";
+import { CaddyAdmin } from "./caddy-admin.ts";
+import type { CaddyConfig } from "./caddy-config.ts";
+import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
+import { lastError } from "./caddy-process.ts";
+import { tableFolder } from "./caddy-routes.ts";
+import { versionIn } from "./caddy-version.ts";
+import { portTaken } from "./port-check.ts";
+import { writeWhole } from "./write-whole.ts";
+
+const COMMAND_LIMIT_MS = 30_000;
+const STOP_GRACE_MS = 10_000;
+/** A Caddy that is there and has not answered for so long has hung, or cannot be reached by its socket. */
+const SILENT_LIMIT_MS = 30_000;
+
+export interface CaddyContainerOptions {
+  readonly runtime: ContainerRuntime;
+  readonly instance: string;
+  readonly image: string;
+  readonly paths: IngressPaths;
+  readonly clock: Clock;
+  readonly httpPort: number | undefined;
+  readonly httpsPort: number | undefined;
+  /** `uid:gid` that owns the folder, as containers see it; undefined: root. */
+  readonly user: string | undefined;
+}
+
+/**
+ * Caddy as a container on the network of the apps. The folder of the ingress is mounted under its own
+ * path, so that table, configuration and admin socket are those of a process; the table cannot be written from inside.
+ */
+export class CaddyContainer implements CaddyHost {
+  readonly mode = "container";
+  onExit: () => void = () => {};
+  readonly #options: CaddyContainerOptions;
+  readonly #admin: CaddyAdmin;
+  #silentSince: number | undefined;
+
+  constructor(options: CaddyContainerOptions) {
+    this.#options = options;
+    this.#admin = new CaddyAdmin(options.paths.adminSocket);
+  }
+
+  async version(signal: AbortSignal): Promise<string | undefined> {
+    const { output } = (await this.#inside(["caddy", "version"], signal)) ?? {};
+    return output === undefined ? undefined : versionIn(output);
+  }
+
+  async runs(signal: AbortSignal): Promise<boolean> {
+    return (await this.#find(signal))?.state === "running";
+  }
+
+  /** The engine tells at the start of the container. */
+  assertPorts(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async start(config: CaddyConfig, signal: AbortSignal): Promise<void> {
+    const { runtime, instance, image, paths, clock } = this.#options;
+    const spec = this.#spec();
+    const there = await this.#find(signal);
+    if (there?.state === "running" && isMadeFrom(there, spec)) {
+      if (await this.#admin.answers(signal)) {
+        this.#silentSince = undefined;
+        return;
+      }
+      this.#silentSince ??= clock.now();
+      if (clock.now() - this.#silentSince < SILENT_LIMIT_MS) return;
+    }
+    this.#silentSince = undefined;
+    // Also one that has ended: its network may be another one by now, and its log starts anew.
+    if (there) await runtime.removeContainer(there.id, signal);
+    if ((await runtime.inspectImage(image, signal)) === undefined)
+      await runtime.pullImage(image, undefined, () => {}, signal);
+    await runtime.ensureNetwork(networkName(instance), { [INSTANCE]: instance }, signal);
+    await writeWhole(paths.configFile, JSON.stringify(config));
+    const id = await runtime.createContainer(spec, signal);
+    try {
+      await runtime.startContainer(id, signal);
+    } catch (error) {
+      if (error instanceof BerthError && error.code === "port_taken") throw this.#taken(error);
+      throw error;
+    }
+  }
+
+  async check(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
+    const file = join(this.#options.paths.folder, "check.json");
+    await writeWhole(file, JSON.stringify(config));
+    const result = await this.#inside(["caddy", "validate", "--config", file], signal);
+    return result === undefined || result.exitCode === 0 ? undefined : lastError(result.output);
+  }
+
+  async stop(signal: AbortSignal): Promise<void> {
+    const { runtime } = this.#options;
+    const there = await this.#find(signal);
+    if (!there) return;
+    await runtime.stopContainer(there.id, STOP_GRACE_MS, signal);
+    await runtime.removeContainer(there.id, signal);
+  }
+
+  #spec(): ContainerSpec {
+    const { instance, image, paths, httpPort, httpsPort, user } = this.#options;
+    const { folder, adminSocket, configFile } = paths;
+    const ports = [httpPort, httpsPort].filter((port) => port !== undefined);
+    const spec = {
+      name: `berth-${instance}-ingress`,
+      image,
+      env: [`HOME=${folder}`, `XDG_DATA_HOME=${folder}`, `XDG_CONFIG_HOME=${folder}`],
+      entrypoint: ["caddy"],
+      command: ["run", "--config", configFile],
+      network: networkName(instance),
+      aliases: [],
+      mounts: [
+        bind(folder, false),
+        bind(tableFolder(folder), true),
+        ...(dirname(adminSocket) === folder ? [] : [bind(dirname(adminSocket), false)]),
+      ],
+      publish: ports.map((port) => ({
+        containerPort: port,
+        protocol: "tcp" as const,
+        hostAddress: "",
+        hostPort: port,
+      })),
+      stopGraceMs: STOP_GRACE_MS,
+      ...(user === undefined ? {} : { user }),
+    };
+    return {
+      ...spec,
+      labels: {
+        [INSTANCE]: instance,
+        [COMPONENT]: "ingress",
+        [SPEC_HASH]: digestOf(spec).slice(0, 16),
+      },
+    };
+  }
+
+  async #find(signal: AbortSignal): Promise<ObservedContainer | undefined> {
+    const { runtime, instance } = this.#options;
+    const all = await runtime.listContainers({ instance }, signal);
+    return all.find(({ labels }) => labels[COMPONENT] === "ingress");
+  }
+
+  /** Undefined where the container does not run. */
+  async #inside(
+    command: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ exitCode: number; output: string } | undefined> {
+    const there = await this.#find(signal);
+    if (there?.state !== "running") return undefined;
+    return this.#options.runtime.exec(there.id, command, COMMAND_LIMIT_MS, signal);
+  }
+
+  #taken(error: BerthError): BerthError {
+    const { httpPort, httpsPort } = this.#options;
+    const isHttps =
+      httpPort === undefined ||
+      (httpsPort !== undefined && new RegExp(`\\b${httpsPort}\\b`).test(messageOf(error)));
+    return portTaken(
+      (isHttps ? httpsPort : httpPort) ?? 0,
+      isHttps ? "--https-port" : "--http-port",
+    );
+  }
+}
+
+function bind(path: string, readOnly: boolean): MountSpec {
+  return { type: "bind", hostPath: path, path, readOnly };
+}
+
+function isMadeFrom(container: ObservedContainer, spec: ContainerSpec): boolean {
+  return container.labels[SPEC_HASH] === spec.labels[SPEC_HASH];
+}

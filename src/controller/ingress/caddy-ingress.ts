@@ -1,0 +1,246 @@
+import { deepEqual } from "../../base/canonical.ts";
+import { type Clock, delay } from "../../base/clock.ts";
+import { BerthError, isAbort, messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import { TaskGroup } from "../../base/task-group.ts";
+import type { Change, Store } from "../../store/store.ts";
+import type { CaddyHost } from "./caddy-host.ts";
+import { isPublic } from "./caddy-routes.ts";
+import type { ConfigLoader } from "./config-loader.ts";
+import type { FolderTable } from "./folder-table.ts";
+import type { Ingress, IngressState, SiteVerdict } from "./port.ts";
+import type { Site } from "./site.ts";
+import { hostsOf, SiteBook } from "./site-book.ts";
+
+/** A Caddy that is gone is noticed within this time, and at once where it is a child of this process. */
+const POLL_MS = 2_000;
+/** Between two looks at the whole of what Caddy has loaded, for changes by other hands. */
+const COMPARE_EVERY = 5;
+/** Changes of Apps come in groups, as when a folder is read. */
+const DEBOUNCE_MS = 100;
+/** Between tries to start a Caddy that does not come up: 1 s, then twice as long each time. */
+const RETRY_MIN_MS = 1_000;
+const RETRY_MAX_MS = 30_000;
+
+export interface CaddyIngressOptions {
+  readonly host: CaddyHost;
+  readonly loader: ConfigLoader;
+  readonly table: FolderTable;
+  readonly reach: Ingress["reach"];
+  readonly store: Pick<Store, "instanceId" | "list" | "secrets" | "watch">;
+  readonly baseDomain: string;
+  readonly httpPort: number | undefined;
+  readonly httpsPort: number | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The verdict on this App, or what the proxy is, has changed. */
+  readonly onChanged: (app: string) => void;
+}
+
+/**
+ * The ingress on Caddy. One loop is its only writer: it works the sites out of the store, brings hosts and
+ * configuration to them, looks after Caddy, and says of each App whether it is served. Level-based: a
+ * round that fails changes what it could, and the next one begins anew.
+ */
+export class CaddyIngress implements Ingress, AsyncDisposable {
+  readonly mode: Ingress["mode"];
+  readonly reach: Ingress["reach"];
+  readonly table: FolderTable;
+  readonly #options: CaddyIngressOptions;
+  readonly #book: SiteBook;
+  readonly #tasks: TaskGroup;
+  #state: IngressState = { ready: false, message: "the ingress is being started" };
+  #verdicts = new Map<string, SiteVerdict>();
+  #apps: ReadonlySet<string> = new Set();
+  #dirty = true;
+  #wake: () => void = () => {};
+  #unwatch: () => void = () => {};
+  #cancelDebounce: (() => void) | undefined;
+
+  constructor(options: CaddyIngressOptions) {
+    this.#options = options;
+    this.mode = options.host.mode;
+    this.reach = options.reach;
+    this.table = options.table;
+    this.#book = new SiteBook(options);
+    this.#tasks = new TaskGroup((err, task) =>
+      options.logger.error({ err, task }, "the ingress has stopped looking after Caddy"),
+    );
+  }
+
+  state(): IngressState {
+    return this.#state;
+  }
+
+  verdict(app: string): SiteVerdict | undefined {
+    return this.#verdicts.get(app);
+  }
+
+  url(domain: string, https: boolean, path: string): string {
+    const { httpPort, httpsPort } = this.#options;
+    const secure = (https && httpsPort !== undefined) || httpPort === undefined;
+    const port = secure ? httpsPort : httpPort;
+    const usual = secure ? 443 : 80;
+    return `${secure ? "https" : "http"}://${domain}${port === undefined || port === usual ? "" : `:${port}`}${path}`;
+  }
+
+  /** Resolves at once; Caddy is started, or taken over, in the background. */
+  start(signal: AbortSignal): void {
+    const { store, host } = this.#options;
+    this.#unwatch = store.watch((change) => this.#onChange(change));
+    host.onExit = () => this.#wake();
+    this.#tasks.run("caddy", (ending) => this.#loop(AbortSignal.any([signal, ending])));
+  }
+
+  /** Ends Caddy too. Berth's own end leaves it running: see `[Symbol.asyncDispose]`. */
+  async stop(signal: AbortSignal): Promise<void> {
+    await this[Symbol.asyncDispose]();
+    await this.#options.host.stop(signal);
+    this.#state = { ready: false, message: "the ingress was stopped" };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#unwatch();
+    this.#cancelDebounce?.();
+    await this.#tasks[Symbol.asyncDispose]();
+  }
+
+  #onChange(change: Change): void {
+    if (change.kind !== "App" && change.kind !== "Secret") return;
+    if (change.type === "status" || change.type === "event") return;
+    this.#dirty = true;
+    this.#cancelDebounce ??= this.#options.clock.setTimer(DEBOUNCE_MS, () => {
+      this.#cancelDebounce = undefined;
+      this.#wake();
+    });
+  }
+
+  async #loop(signal: AbortSignal): Promise<void> {
+    const { logger } = this.#options;
+    await this.#tidyTable();
+    let failures = 0;
+    for (let round = 0; !signal.aborted; round += 1) {
+      try {
+        const compare = failures > 0 || round % COMPARE_EVERY === 0;
+        if (this.#dirty || compare || !(await this.#options.loader.isUp(signal)))
+          await this.#round(signal);
+        failures = 0;
+      } catch (error) {
+        if (isAbort(error) && signal.aborted) return;
+        failures += 1;
+        this.#dirty = true;
+        const fields = { error: messageOf(error), failures };
+        if (failures === 1) logger.warn({ ...fields, err: error }, "the ingress is not ready");
+        else logger.debug(fields, "the ingress is still not ready");
+        this.#setState({ ready: false, message: forPeople(error) });
+      }
+      const retryMs = Math.min(RETRY_MIN_MS * 2 ** (failures - 1), RETRY_MAX_MS);
+      await this.#pause(failures > 0 ? retryMs : POLL_MS, signal);
+    }
+  }
+
+  async #round(signal: AbortSignal): Promise<void> {
+    const { loader, host, logger } = this.#options;
+    this.#dirty = false;
+    const { sites, refusals, apps } = await this.#book.read();
+    this.#apps = apps;
+    this.#tellRefusals(refusals);
+    const hosts = hostsOf(sites);
+    // New hosts before the configuration and old ones after it: an App that gets options, or loses
+    // them, is served by the one or the other at any moment.
+    await this.table.setHosts(hosts, "add");
+    let refused: ReadonlyMap<string, string>;
+    try {
+      refused = await loader.bring(sites, signal);
+    } finally {
+      // Whatever came of it: a host that now needs a password must not stay open without one.
+      await this.table.setHosts(hosts, "replace");
+    }
+    if (refused.size > 0)
+      await this.table.setHosts(hostsOf(sites.filter((site) => !refused.has(site.app))), "replace");
+    const verdicts = new Map<string, SiteVerdict>();
+    for (const [app, { reason, message }] of refusals)
+      verdicts.set(app, { served: false, reason, message });
+    for (const site of sites) verdicts.set(site.app, this.#verdictOn(site, refused.get(site.app)));
+    this.#setVerdicts(verdicts);
+    const version = loader.version ?? "unknown";
+    const where = host.mode === "process" ? "as a process" : "in a container";
+    const state: IngressState = {
+      ready: true,
+      version,
+      message: `Caddy ${version} runs ${where}, ${this.#ports()}`,
+    };
+    if (!this.#state.ready) logger.info({ version, mode: host.mode }, "the ingress is ready");
+    this.#setState(state);
+  }
+
+  #verdictOn(site: Site, problem: string | undefined): SiteVerdict {
+    if (problem !== undefined)
+      return {
+        served: false,
+        reason: "OptionsRefused",
+        message: `Caddy refuses spec.ingress of this app: ${withoutPaths(problem)}`,
+      };
+    const own = site.domains[0];
+    const https = own !== undefined && this.#options.httpsPort !== undefined && isPublic(site, own);
+    return { served: true, https };
+  }
+
+  /** What is refused whatever Caddy says need not wait for it. */
+  #tellRefusals(refusals: ReadonlyMap<string, { reason: string; message: string }>): void {
+    const verdicts = new Map([...this.#verdicts].filter(([app]) => this.#apps.has(app)));
+    for (const [app, { reason, message }] of refusals)
+      verdicts.set(app, { served: false, reason, message });
+    this.#setVerdicts(verdicts);
+  }
+
+  #setVerdicts(verdicts: Map<string, SiteVerdict>): void {
+    const before = this.#verdicts;
+    this.#verdicts = verdicts;
+    for (const app of new Set([...before.keys(), ...verdicts.keys()]))
+      if (!deepEqual(before.get(app), verdicts.get(app))) this.#options.onChanged(app);
+  }
+
+  #setState(state: IngressState): void {
+    const before = this.#state;
+    this.#state = state;
+    if (before.ready === state.ready && before.message === state.message) return;
+    for (const app of this.#apps) this.#options.onChanged(app);
+  }
+
+  /** Apps that were deleted while no Berth ran. */
+  async #tidyTable(): Promise<void> {
+    const { store, logger } = this.#options;
+    try {
+      await this.table.keepOnly(new Set(store.list("App").map((app) => app.metadata.name)));
+    } catch (error) {
+      logger.warn({ err: error }, "entries of deleted apps stay in the route table");
+    }
+  }
+
+  async #pause(ms: number, signal: AbortSignal): Promise<void> {
+    const waking = new AbortController();
+    this.#wake = () => waking.abort();
+    if (this.#dirty && this.#cancelDebounce === undefined && ms === POLL_MS) return;
+    await delay(this.#options.clock, ms, AbortSignal.any([signal, waking.signal])).catch(() => {});
+  }
+
+  #ports(): string {
+    const { httpPort, httpsPort } = this.#options;
+    const ports = [
+      ...(httpPort === undefined ? [] : [`HTTP on port ${httpPort}`]),
+      ...(httpsPort === undefined ? [] : [`HTTPS on port ${httpsPort}`]),
+    ];
+    return ports.join(", ");
+  }
+}
+
+function forPeople(error: unknown): string {
+  if (!(error instanceof BerthError)) return "the ingress failed; the log of Berth says why";
+  return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
+}
+
+/** The last part of what Caddy says is the cause; before it stands the way to it. */
+function withoutPaths(problem: string): string {
+  return problem.replaceAll(/(^|[\s"'=:])\/[^\s"':]+/g, "$1(path)").slice(-300);
+}

@@ -1,0 +1,220 @@
+import { execFile, spawn } from "node:child_process";
+import { constants } from "node:fs";
+import { access, open, readFile, rm, writeFile } from "node:fs/promises";
+import { delimiter, isAbsolute, join } from "node:path";
+import { type Clock, delay } from "../../base/clock.ts";
+import { BerthError } from "../../base/errors.ts";
+import { CaddyAdmin } from "./caddy-admin.ts";
+import type { CaddyConfig } from "./caddy-config.ts";
+import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
+import { versionIn } from "./caddy-version.ts";
+import { assertPortsFree } from "./port-check.ts";
+import { writeWhole } from "./write-whole.ts";
+
+/** `caddy validate` of hundreds of routes takes well below a second. */
+const CHECK_LIMIT_MS = 30_000;
+const STOP_LIMIT_MS = 10_000;
+/** A Caddy that is there and has not answered for so long has hung, or has lost its socket. */
+const SILENT_LIMIT_MS = 15_000;
+
+/** Where Debian, Homebrew and a build by hand put it, beside PATH. */
+const usualFolders = ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
+
+/** The first `caddy` that may be run; undefined where there is none. */
+export async function findCaddy(searchPath: string): Promise<string | undefined> {
+  const folders = searchPath.split(delimiter).filter((folder) => isAbsolute(folder));
+  for (const folder of [...folders, ...usualFolders]) {
+    const file = join(folder, "caddy");
+    if (await runnable(file)) return file;
+  }
+  return undefined;
+}
+
+export interface CaddyProcessOptions {
+  readonly program: string;
+  readonly paths: IngressPaths;
+  readonly clock: Clock;
+  readonly httpPort: number | undefined;
+  readonly httpsPort: number | undefined;
+  /** For Caddy's own look-ups (PATH, proxies); HOME and the XDG folders are set here. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Caddy as a process of its own group, which goes on when Berth ends, however it ends: whatever it is
+ * told stands in its config file and in the table. The next Berth takes it over.
+ */
+export class CaddyProcess implements CaddyHost {
+  readonly mode = "process";
+  onExit: () => void = () => {};
+  readonly #options: CaddyProcessOptions;
+  readonly #admin: CaddyAdmin;
+  #silentSince: number | undefined;
+
+  constructor(options: CaddyProcessOptions) {
+    this.#options = options;
+    this.#admin = new CaddyAdmin(options.paths.adminSocket);
+  }
+
+  async version(signal: AbortSignal): Promise<string | undefined> {
+    const { output } = await this.#run(["version"], signal);
+    return versionIn(output);
+  }
+
+  async runs(signal: AbortSignal): Promise<boolean> {
+    return (await this.#pid()) !== undefined || this.#admin.answers(signal);
+  }
+
+  assertPorts(ports: readonly number[]): Promise<void> {
+    return assertPortsFree(ports, this.#options.httpPort);
+  }
+
+  async start(config: CaddyConfig, signal: AbortSignal): Promise<void> {
+    const { paths, httpPort, httpsPort, clock } = this.#options;
+    if (await this.#admin.answers(signal)) {
+      this.#silentSince = undefined;
+      return;
+    }
+    const pid = await this.#pid();
+    if (pid !== undefined) {
+      this.#silentSince ??= clock.now();
+      if (clock.now() - this.#silentSince < SILENT_LIMIT_MS) return;
+      await this.#end(pid, signal);
+    }
+    this.#silentSince = undefined;
+    await this.assertPorts([httpPort, httpsPort].filter((port) => port !== undefined));
+    await rm(paths.adminSocket, { force: true });
+    await writeWhole(paths.configFile, JSON.stringify(config));
+    await this.#spawn();
+  }
+
+  async check(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
+    const file = join(this.#options.paths.folder, "check.json");
+    await writeWhole(file, JSON.stringify(config));
+    try {
+      const { ok, output } = await this.#run(["validate", "--config", file], signal);
+      return ok ? undefined : lastError(output);
+    } finally {
+      await rm(file, { force: true });
+    }
+  }
+
+  async stop(signal: AbortSignal): Promise<void> {
+    await this.#admin.stop(signal);
+    const pid = await this.#pid();
+    if (pid !== undefined) await this.#end(pid, signal);
+    await rm(this.#pidFile, { force: true });
+  }
+
+  /** What Caddy itself logs goes to a file that it bounds; this one takes its last words. */
+  async #spawn(): Promise<void> {
+    const { program, paths } = this.#options;
+    const output = await open(join(paths.folder, "caddy.out"), "w", 0o600);
+    try {
+      const child = spawn(program, ["run", "--config", paths.configFile], {
+        cwd: paths.folder,
+        detached: true,
+        stdio: ["ignore", output.fd, output.fd],
+        env: this.#environment(),
+      });
+      await new Promise<void>((resolve, reject) => {
+        child.once("spawn", resolve);
+        child.once("error", (cause) =>
+          reject(new BerthError("internal", "Caddy cannot be started", { cause })),
+        );
+      });
+      child.once("exit", () => this.onExit());
+      child.unref();
+      await writeFile(this.#pidFile, `${child.pid}\n`, { mode: 0o600 });
+    } finally {
+      await output.close();
+    }
+  }
+
+  /** Of a Caddy that was started for this folder and is there still; numbers are used again. */
+  async #pid(): Promise<number | undefined> {
+    try {
+      const pid = Number(await readFile(this.#pidFile, "utf8"));
+      if (!Number.isSafeInteger(pid) || pid <= 1) return undefined;
+      const words = (await readFile(`/proc/${pid}/cmdline`, "utf8")).split("\0");
+      return words.includes(this.#options.paths.configFile) ? pid : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  async #end(pid: number, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    for (const kill of ["SIGTERM", "SIGKILL"] as const) {
+      sendSignal(pid, kill);
+      const limit = clock.now() + STOP_LIMIT_MS;
+      while (clock.now() < limit) {
+        if ((await this.#pid()) !== pid) return;
+        await delay(clock, 50, signal);
+      }
+    }
+  }
+
+  #run(
+    words: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ readonly ok: boolean; readonly output: string }> {
+    return new Promise((resolve, reject) => {
+      execFile(
+        this.#options.program,
+        words,
+        {
+          env: this.#environment(),
+          signal,
+          timeout: CHECK_LIMIT_MS,
+          killSignal: "SIGKILL",
+          maxBuffer: 16 * 1024 * 1024,
+        },
+        (error, stdout, stderr) => {
+          if (signal.aborted) reject(signal.reason);
+          else if (error && typeof error.code !== "number")
+            reject(new BerthError("internal", "Caddy cannot be run", { cause: error }));
+          else resolve({ ok: error === null, output: `${stdout}\n${stderr}` });
+        },
+      );
+    });
+  }
+
+  #environment(): Record<string, string> {
+    const { folder } = this.#options.paths;
+    return {
+      ...this.#options.environment,
+      HOME: folder,
+      XDG_DATA_HOME: folder,
+      XDG_CONFIG_HOME: folder,
+    };
+  }
+
+  get #pidFile(): string {
+    return join(this.#options.paths.folder, "caddy.pid");
+  }
+}
+
+/** What Caddy says last, after its log lines. */
+export function lastError(output: string): string {
+  const lines = output.trim().split("\n");
+  const line = lines.findLast((text) => /^Error: /i.test(text)) ?? lines.at(-1) ?? "";
+  return line.replace(/^Error: /i, "");
+}
+
+async function runnable(file: string): Promise<boolean> {
+  try {
+    await access(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function sendSignal(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended.
+  }
+}

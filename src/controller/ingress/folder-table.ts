@@ -1,0 +1,268 @@
+import { randomBytes } from "node:crypto";
+import type { Dirent } from "node:fs";
+import { mkdir, open, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import { BerthError } from "../../base/errors.ts";
+import { NAME_LENGTH_MAX, namePattern } from "../../resources/fields.ts";
+import { KeyedLock } from "./keyed-lock.ts";
+import type { Route, RouteTable } from "./port.ts";
+import {
+  decodeEntry,
+  encodeEntry,
+  LONG_LEVELS,
+  ORDER_MAX,
+  SLOTS,
+  type TableEntry,
+} from "./table-entry.ts";
+
+/**
+ * How long an entry stays after a newer one has come: Caddy may have listed the folder before, and
+ * takes microseconds from there to its look at the file; a loaded machine may make much more of it.
+ */
+const SUPERSEDED_KEPT_MS = 1_000;
+
+/** What Caddy's host names, as it tells them, may be to be looked up: no `..`, no pattern, no upper case. */
+export const hostPattern = "^(?:[a-z0-9-]+\\.)*[a-z0-9-]+$";
+const validHost = new RegExp(hostPattern);
+const HOST_LENGTH_MAX = 253;
+const validApp = new RegExp(namePattern);
+
+interface Found extends TableEntry {
+  /** The name in the App's folder: of the file, or of the first folder on the way to it. */
+  readonly name: string;
+  readonly long: boolean;
+}
+
+/**
+ * The route table as a folder, which Caddy reads at each request:
+ *
+ *     apps/<app>/<entry>     see table-entry.ts; the first by name counts
+ *     hosts/<host>           a link to ../apps/<app>
+ *     new/                   what is being made, and what is being removed
+ *
+ * Each change shows at once and as a whole: a file appears, or a folder is renamed. It outlives Berth
+ * and Caddy. A folder without an entry is a known host that nobody answers for.
+ */
+export class FolderTable implements RouteTable {
+  readonly folder: string;
+  readonly #clock: Clock;
+  readonly #lock = new KeyedLock();
+  /** When entries were superseded, by path; those of an earlier run are in none. */
+  readonly #superseded = new Map<string, number>();
+
+  constructor(options: { readonly folder: string; readonly clock: Clock }) {
+    this.folder = options.folder;
+    this.#clock = options.clock;
+  }
+
+  /** Makes the folders, and takes away what a crash left half made. */
+  prepare(): Promise<void> {
+    return guarded(async () => {
+      await rm(join(this.folder, "new"), { recursive: true, force: true });
+      for (const name of ["apps", "hosts", "new"])
+        await mkdir(join(this.folder, name), { recursive: true, mode: 0o700 });
+    });
+  }
+
+  read(app: string): Promise<Route | null> {
+    const folder = this.#folderOf(app);
+    return guarded(async () => (await this.#entries(folder))[0]?.route ?? null);
+  }
+
+  write(
+    app: string,
+    route: { readonly version: string; readonly targets: readonly string[] },
+  ): Promise<void> {
+    const folder = this.#folderOf(app);
+    return this.#lock.run(app, () =>
+      guarded(async () => {
+        await mkdir(folder, { recursive: true, mode: 0o700 });
+        const before = await this.#entries(folder);
+        const current = before[0];
+        const same = current?.route.version === route.version;
+        const targets = [...new Set(route.targets)];
+        if (!(same && sameTexts(current.route.targets, targets))) {
+          const sinceMs = same ? current.route.sinceMs : this.#clock.now();
+          const entry = {
+            order: (current?.order ?? ORDER_MAX + 1) - 1,
+            route: { version: route.version, targets, sinceMs },
+          };
+          await this.#publish(folder, encodeEntry(entry));
+          const now = this.#clock.now();
+          for (const { name } of before) {
+            const path = join(folder, name);
+            if (!this.#superseded.has(path)) this.#superseded.set(path, now);
+          }
+          if (targets.length <= SLOTS) {
+            // Long entries are asked for first: a short one counts from when they are gone.
+            for (const old of before) if (old.long) await this.#discard(folder, old.name);
+          }
+        }
+        await this.#tidy(folder);
+        this.#clock.setTimer(SUPERSEDED_KEPT_MS, () => void this.#tidyLater(app, folder));
+      }),
+    );
+  }
+
+  remove(app: string): Promise<void> {
+    const folder = this.#folderOf(app);
+    return this.#lock.run(app, () =>
+      guarded(async () => {
+        for (const path of this.#superseded.keys())
+          if (path.startsWith(`${folder}/`)) this.#superseded.delete(path);
+        await this.#discard(join(this.folder, "apps"), app);
+      }),
+    );
+  }
+
+  /** Hosts that are known, and the App that each leads to. `replace`: all others become unknown. */
+  setHosts(hosts: ReadonlyMap<string, string>, how: "add" | "replace"): Promise<void> {
+    return this.#lock.run("hosts", () =>
+      guarded(async () => {
+        const folder = join(this.folder, "hosts");
+        for (const app of new Set(hosts.values()))
+          await mkdir(this.#folderOf(app), { recursive: true, mode: 0o700 });
+        for (const [host, app] of hosts) {
+          if (!validHost.test(host) || host.length > HOST_LENGTH_MAX)
+            throw new BerthError("internal", `"${host}" is no host name`);
+          const path = join(folder, host);
+          const target = join("..", "apps", app);
+          if ((await linkTarget(path)) === target) continue;
+          const made = this.#scratch();
+          await symlink(target, made);
+          await rename(made, path);
+        }
+        if (how === "add") return;
+        for (const name of await readdir(folder))
+          if (!hosts.has(name)) await rm(join(folder, name), { recursive: true, force: true });
+      }),
+    );
+  }
+
+  /** Folders of Apps that are not named here go: their Apps were deleted while nobody looked. */
+  keepOnly(apps: ReadonlySet<string>): Promise<void> {
+    return guarded(async () => {
+      for (const name of await readdir(join(this.folder, "apps")))
+        if (!apps.has(name) && validApp.test(name)) await this.remove(name);
+    });
+  }
+
+  /** The newest first. */
+  async #entries(folder: string): Promise<Found[]> {
+    const found: Found[] = [];
+    for (const item of await listed(folder)) {
+      const long = item.isDirectory();
+      const names = long ? await chain(folder, item.name) : [item.name];
+      const entry = decodeEntry(names);
+      if (entry && long === names.length > 1) found.push({ ...entry, name: item.name, long });
+    }
+    return found.toSorted((a, b) => a.order - b.order);
+  }
+
+  async #publish(folder: string, names: readonly string[]): Promise<void> {
+    const [first = "", ...rest] = names;
+    if (rest.length === 0) {
+      await (await open(join(folder, first), "wx", 0o600)).close();
+      return;
+    }
+    const made = this.#scratch();
+    await mkdir(join(made, ...rest.slice(0, -1)), { recursive: true, mode: 0o700 });
+    await (await open(join(made, ...rest), "wx", 0o600)).close();
+    await rename(made, join(folder, first));
+  }
+
+  /** Renamed away first: nobody sees a half removed entry. */
+  async #discard(folder: string, name: string): Promise<void> {
+    const scratch = this.#scratch();
+    try {
+      await rename(join(folder, name), scratch);
+    } catch (error) {
+      if (codeOf(error) !== "ENOENT") throw error;
+    }
+    this.#superseded.delete(join(folder, name));
+    await rm(scratch, { recursive: true, force: true });
+  }
+
+  async #tidy(folder: string): Promise<void> {
+    const limit = this.#clock.now() - SUPERSEDED_KEPT_MS;
+    const [, ...older] = await this.#entries(folder);
+    for (const { name } of older) {
+      const since = this.#superseded.get(join(folder, name));
+      if (since === undefined || since <= limit) await this.#discard(folder, name);
+    }
+  }
+
+  async #tidyLater(app: string, folder: string): Promise<void> {
+    // What cannot be removed now is removed with the next write.
+    await this.#lock.run(app, () => this.#tidy(folder)).catch(() => {});
+  }
+
+  #folderOf(app: string): string {
+    if (!validApp.test(app) || app.length > NAME_LENGTH_MAX)
+      throw new BerthError("internal", `"${app}" is no name of an app`);
+    return join(this.folder, "apps", app);
+  }
+
+  #scratch(): string {
+    return join(this.folder, "new", randomBytes(8).toString("hex"));
+  }
+}
+
+/** Names from the first folder down to the file; each folder has one thing in it. */
+async function chain(folder: string, first: string): Promise<string[]> {
+  const names = [first];
+  while (names.length < LONG_LEVELS) {
+    const [next] = await listed(join(folder, ...names));
+    if (!next) break;
+    names.push(next.name);
+  }
+  return names;
+}
+
+async function listed(folder: string): Promise<Dirent[]> {
+  try {
+    return await readdir(folder, { withFileTypes: true });
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return [];
+    throw error;
+  }
+}
+
+async function linkTarget(path: string): Promise<string | undefined> {
+  try {
+    return await readlink(path);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT" || codeOf(error) === "EINVAL") return undefined;
+    throw error;
+  }
+}
+
+/** Errors of the disk, without its paths. */
+async function guarded<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === "ENOSPC" || code === "EDQUOT")
+      throw new BerthError("disk_full", "there is no room for the route table", {
+        hint: "free space on the disk of the data directory",
+        cause: error,
+      });
+    if (code === undefined || error instanceof BerthError) throw error;
+    throw new BerthError("internal", `the route table cannot be changed (${code})`, {
+      hint: "look whether the data directory is there and writable",
+      cause: error,
+    });
+  }
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string"
+    ? error.code
+    : undefined;
+}
+
+function sameTexts(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, index) => text === b[index]);
+}

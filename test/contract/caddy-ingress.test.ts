@@ -1,0 +1,34 @@
+import { delay, systemClock } from "../../src/base/clock.ts";
+import { startBackend } from "../support/backend.ts";
+import { IngressWorld } from "../support/ingress-world.ts";
+import { type IngressHarness, ingressContract } from "./ingress-contract.ts";
+
+ingressContract("Caddy as a process", async (): Promise<IngressHarness> => {
+  const world = await IngressWorld.open();
+  const backends = [await startBackend("one"), await startBackend("two")] as const;
+  await world.ready();
+  return {
+    ingress: world.ingress,
+    addApp: async (name) => {
+      world.apply(name);
+      await world.verdict(name);
+    },
+    targets: [backends[0].target, backends[1].target],
+    ask: async (app) => {
+      const { status, body } = await world.get(`${app}.localhost`);
+      return backends.find(({ name }) => name === body)?.target ?? status;
+    },
+    restart: async () => {
+      await world.leave();
+      await world.boot();
+      await world.ready();
+      return world.ingress;
+    },
+    now: () => systemClock.now(),
+    pass: (ms) => delay(systemClock, ms, new AbortController().signal),
+    [Symbol.asyncDispose]: async () => {
+      await world[Symbol.asyncDispose]();
+      for (const backend of backends) await backend[Symbol.asyncDispose]();
+    },
+  };
+});

@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Ingress } from "../../src/controller/ingress/port.ts";
+
+/** What the contract needs beside an ingress: a store of Apps, and a client in front. */
+export interface IngressHarness extends AsyncDisposable {
+  readonly ingress: Ingress;
+  /** An App of this name is there, and the ingress has had the time to see it. */
+  addApp(name: string): Promise<void>;
+  /** Two apps that answer requests. */
+  readonly targets: readonly [string, string];
+  /** Which of the targets answers for the App; otherwise the status that stands in its place. */
+  ask(app: string): Promise<string | number>;
+  /** Berth ends and starts again; the result is its new ingress. */
+  restart(): Promise<Ingress>;
+  now(): number;
+  /** Lets at least this much time pass. */
+  pass(ms: number): Promise<void>;
+}
+
+/** The behaviour that reconcilers rely on, on any adapter of Ingress. */
+export function ingressContract(adapter: string, open: () => Promise<IngressHarness>): void {
+  describe(`the ingress port on ${adapter}`, () => {
+    let harness: IngressHarness;
+    let ingress: Ingress;
+    let one = "";
+    let two = "";
+    let count = 0;
+
+    beforeAll(async () => {
+      harness = await open();
+      ({ ingress } = harness);
+      [one, two] = harness.targets;
+    }, 60_000);
+    afterAll(async () => {
+      await harness[Symbol.asyncDispose]();
+    });
+
+    async function begin(): Promise<string> {
+      count += 1;
+      const app = `app-${count}`;
+      await harness.addApp(app);
+      return app;
+    }
+
+    it("knows no route of an App that was never written", async () => {
+      const app = await begin();
+      expect(await ingress.table.read(app)).toBeNull();
+      expect(await harness.ask(app)).toBe(503);
+    });
+
+    it("leads to what was written last, from the return on", async () => {
+      const app = await begin();
+      await ingress.table.write(app, { version: "v1", targets: [one] });
+      expect(await harness.ask(app)).toBe(one);
+      await ingress.table.write(app, { version: "v2", targets: [two] });
+      expect(await harness.ask(app)).toBe(two);
+      await ingress.table.write(app, { version: "v1", targets: [one] });
+      expect(await harness.ask(app)).toBe(one);
+      expect(await ingress.table.read(app)).toMatchObject({ version: "v1", targets: [one] });
+    });
+
+    it("reads each target once, in order", async () => {
+      const app = await begin();
+      await ingress.table.write(app, { version: "v1", targets: [two, one, two] });
+      expect((await ingress.table.read(app))?.targets).toEqual([two, one]);
+    });
+
+    it.each([12, 13, 50])("keeps %i targets", async (number) => {
+      const app = await begin();
+      const targets = Array.from({ length: number }, (_, index) => `172.18.${index}.7:8080`);
+      await ingress.table.write(app, { version: "v1", targets });
+      expect((await ingress.table.read(app))?.targets).toEqual(targets);
+      await ingress.table.write(app, { version: "v2", targets: [one] });
+      expect((await ingress.table.read(app))?.targets).toEqual([one]);
+      expect(await harness.ask(app)).toBe(one);
+      await ingress.table.write(app, { version: "v1", targets });
+      await ingress.table.write(app, { version: "v1", targets: [] });
+      expect(await harness.ask(app)).toBe(503);
+    });
+
+    it("says since when a version serves, however its targets change", async () => {
+      const app = await begin();
+      const before = harness.now();
+      await ingress.table.write(app, { version: "v1", targets: [one] });
+      const first = await ingress.table.read(app);
+      expect(first?.sinceMs).toBeGreaterThanOrEqual(before);
+      expect(first?.sinceMs).toBeLessThanOrEqual(harness.now());
+      await harness.pass(20);
+      await ingress.table.write(app, { version: "v1", targets: [one] });
+      await ingress.table.write(app, { version: "v1", targets: [one, two] });
+      expect((await ingress.table.read(app))?.sinceMs).toBe(first?.sinceMs);
+      await ingress.table.write(app, { version: "v2", targets: [one, two] });
+      expect((await ingress.table.read(app))?.sinceMs).toBeGreaterThan(first?.sinceMs ?? 0);
+    });
+
+    it("answers 503 where there is no target any more, and serves again with the next", async () => {
+      const app = await begin();
+      await ingress.table.write(app, { version: "v1", targets: [one] });
+      await ingress.table.write(app, { version: "v1", targets: [] });
+      const { sinceMs } = (await ingress.table.read(app)) ?? {};
+      expect(await ingress.table.read(app)).toEqual({ version: "v1", targets: [], sinceMs });
+      expect(await harness.ask(app)).toBe(503);
+      await harness.pass(20);
+      await ingress.table.write(app, { version: "v1", targets: [two] });
+      expect(await harness.ask(app)).toBe(two);
+      expect(await ingress.table.read(app)).toEqual({ version: "v1", targets: [two], sinceMs });
+    });
+
+    it("removes a route, also one that is not there", async () => {
+      const app = await begin();
+      await ingress.table.write(app, { version: "v1", targets: [one] });
+      await ingress.table.remove(app);
+      await ingress.table.remove(app);
+      await ingress.table.remove("never-there");
+      expect(await ingress.table.read(app)).toBeNull();
+      expect(await harness.ask(app)).not.toBe(one);
+    });
+
+    it("keeps the Apps apart", async () => {
+      const [first, second] = [await begin(), await begin()];
+      await ingress.table.write(first, { version: "v1", targets: [one] });
+      await ingress.table.write(second, { version: "v1", targets: [two] });
+      await ingress.table.remove(first);
+      expect(await harness.ask(second)).toBe(two);
+    });
+
+    it("ends with one of the writes that are made at once", async () => {
+      const app = await begin();
+      await Promise.all(
+        Array.from({ length: 20 }, (_, index) =>
+          ingress.table.write(app, {
+            version: `v${index}`,
+            targets: [index % 2 === 0 ? one : two],
+          }),
+        ),
+      );
+      expect(await ingress.table.read(app)).toMatchObject({ version: "v19", targets: [two] });
+      expect(await harness.ask(app)).toBe(two);
+    });
+
+    it("says that Apps are served, and where people find them", async () => {
+      const app = await begin();
+      expect(ingress.state()).toMatchObject({ ready: true });
+      expect(ingress.verdict(app)).toEqual({ served: true, https: false });
+      expect(ingress.url(`${app}.localhost`, false, "/api")).toMatch(
+        new RegExp(`^http://${app}\\.localhost(:\\d+)?/api$`),
+      );
+    });
+
+    it("keeps its routes when Berth ends and starts again", async () => {
+      const app = await begin();
+      await ingress.table.write(app, { version: "v1", targets: [one, two] });
+      const before = await ingress.table.read(app);
+      ingress = await harness.restart();
+      expect(await ingress.table.read(app)).toEqual(before);
+      expect([one, two]).toContain(await harness.ask(app));
+    });
+  });
+}

@@ -1,0 +1,202 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { Agent, type IncomingHttpHeaders, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { vi } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { programSearchPath } from "../../src/base/config.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import {
+  type OpenedIngress,
+  type OpenIngressOptions,
+  openIngress,
+} from "../../src/controller/ingress/open-ingress.ts";
+import type { SiteVerdict } from "../../src/controller/ingress/port.ts";
+import type { AppSpec } from "../../src/resources/app.ts";
+import { openStore } from "../../src/store/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
+import { FakeRuntime } from "./fake-runtime.ts";
+import { freePorts } from "./free-port.ts";
+
+const WAIT = { timeout: 20_000, interval: 20 };
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** The ingress of one data directory on the real Caddy, which it ends when it is disposed. */
+export class IngressWorld implements AsyncDisposable {
+  readonly dataDir: string;
+  readonly httpPort: number;
+  readonly httpsPort: number | undefined;
+  readonly store: Store;
+  readonly agent = new Agent({ keepAlive: true });
+  /** Apps that the reconciler was told to look at, in order. */
+  readonly changed: string[] = [];
+  ingress!: OpenedIngress;
+  readonly #options: Partial<OpenIngressOptions>;
+  #ending = new AbortController();
+
+  private constructor(
+    dataDir: string,
+    ports: readonly [number, number | undefined],
+    options: Partial<OpenIngressOptions>,
+  ) {
+    this.dataDir = dataDir;
+    [this.httpPort, this.httpsPort] = ports;
+    this.#options = options;
+    this.store = openStore({ dataDir, clock: systemClock, durability: "off" });
+  }
+
+  static async open(
+    options: Partial<OpenIngressOptions> & { readonly https?: boolean } = {},
+  ): Promise<IngressWorld> {
+    const [httpPort = 0, httpsPort = 0] = await freePorts(2);
+    const dataDir = mkdtempSync(join(tmpdir(), "berth-ingress-"));
+    const ports = [httpPort, options.https ? httpsPort : undefined] as const;
+    const world = new IngressWorld(dataDir, ports, options);
+    await world.boot();
+    return world;
+  }
+
+  /** A Berth on what is there; with other settings where given. */
+  async boot(config: Partial<OpenIngressOptions["config"]> = {}): Promise<void> {
+    this.#ending = new AbortController();
+    this.ingress = await openIngress(
+      {
+        store: this.store,
+        runtime: new FakeRuntime({ clock: systemClock }),
+        clock: systemClock,
+        logger: silentLogger,
+        onChanged: (app) => this.changed.push(app),
+        searchPath: programSearchPath(),
+        ...this.#options,
+        config: {
+          dataDir: this.dataDir,
+          dockerHost: "unix:///nowhere/docker.sock",
+          ingress: "process",
+          ingressImage: "caddy:2",
+          httpPort: this.httpPort,
+          httpsPort: this.httpsPort,
+          acmeEmail: undefined,
+          baseDomain: "localhost",
+          ...this.#options.config,
+          ...config,
+        },
+      },
+      this.#ending.signal,
+    );
+    this.ingress.start(this.#ending.signal);
+  }
+
+  /** Berth ends; Caddy goes on. */
+  async leave(): Promise<void> {
+    await this.ingress[Symbol.asyncDispose]();
+  }
+
+  async ready(): Promise<void> {
+    await this.until(
+      () => this.ingress.state().ready,
+      () => this.ingress.state().message,
+    );
+  }
+
+  apply(app: string, spec: Partial<AppSpec> = {}): void {
+    this.store.apply({
+      kind: "App",
+      name: app,
+      manager: "api",
+      actor: { name: "test" },
+      mode: "replace",
+      spec: { image: "web:1", port: 8080, ...spec },
+    });
+  }
+
+  secret(name: string, data: Record<string, string>): void {
+    this.store.apply({
+      kind: "Secret",
+      name,
+      manager: "api",
+      actor: { name: "test" },
+      mode: "replace",
+      spec: { data },
+    });
+  }
+
+  delete(app: string): void {
+    this.store.delete("App", app, { actor: { name: "test" }, manager: "api" });
+    const { finalizers = [] } = this.store.get("App", app)?.metadata ?? {};
+    for (const finalizer of finalizers) this.store.removeFinalizer("App", app, finalizer);
+  }
+
+  /** Waits for what the ingress says of the App. */
+  async verdict(app: string, wanted: boolean | string = true): Promise<SiteVerdict | undefined> {
+    await this.until(
+      () => {
+        const verdict = this.ingress.verdict(app);
+        if (!verdict) return false;
+        return verdict.served ? wanted === true : wanted === false || wanted === verdict.reason;
+      },
+      () => JSON.stringify(this.ingress.verdict(app)),
+    );
+    return this.ingress.verdict(app);
+  }
+
+  async until(condition: () => boolean | Promise<boolean>, now: () => string): Promise<void> {
+    await vi.waitFor(async () => {
+      if (!(await condition())) throw new Error(`not within the time; now: ${now()}`);
+    }, WAIT);
+  }
+
+  get(host: string, path = "/", headers: Record<string, string> = {}): Promise<Answer> {
+    return this.send({ host, path, headers });
+  }
+
+  send(options: {
+    readonly host: string;
+    readonly path?: string;
+    readonly method?: string;
+    readonly headers?: Record<string, string>;
+    readonly body?: string | Buffer;
+  }): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const outgoing = request(
+        {
+          host: "127.0.0.1",
+          port: this.httpPort,
+          path: options.path ?? "/",
+          method: options.method ?? "GET",
+          headers: { ...options.headers, Host: options.host },
+          agent: this.agent,
+        },
+        (incoming) => {
+          const chunks: Buffer[] = [];
+          incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+          incoming.once("error", reject);
+          incoming.once("end", () =>
+            resolve({
+              status: incoming.statusCode ?? 0,
+              headers: incoming.headers,
+              body: Buffer.concat(chunks).toString("utf8"),
+            }),
+          );
+        },
+      );
+      outgoing.once("error", reject);
+      outgoing.end(options.body);
+    });
+  }
+
+  get caddyPid(): number {
+    return Number(readFileSync(join(this.dataDir, "ingress", "caddy.pid"), "utf8"));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.agent.destroy();
+    await this.ingress.stop(new AbortController().signal);
+    await this.store[Symbol.asyncDispose]();
+    rmSync(this.dataDir, { recursive: true, force: true });
+  }
+}
