@@ -7,6 +7,7 @@ import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
 import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
 import { waitForApp } from "./app-wait.ts";
 import type { ApiContext } from "./context.ts";
+import { assertDomainsFree, mayChangeDomains } from "./domain-conflicts.ts";
 import { requestSignal, waitTimeoutMs } from "./request-scope.ts";
 import { appDetails } from "./views/app.ts";
 import { fieldChangeView, planView } from "./views/changes.ts";
@@ -28,7 +29,8 @@ export function noSuchApp(name: string): NotFoundError {
 export function detailsOf(context: ApiContext, app: Resource<"App">): AppDetails {
   const { name } = app.metadata;
   const events = context.store.events.list({ kind: "App", name, limit: EVENTS_SHOWN });
-  return appDetails(app, context.config.baseDomain, events);
+  const [build] = context.store.builds.list({ app: name, limit: 1 });
+  return appDetails(app, context.config.baseDomain, events, build);
 }
 
 export interface WriteQuery {
@@ -64,6 +66,7 @@ export async function writeApp(
 ): Promise<AppDetails | DryRunReport> {
   const timeoutMs = waitTimeoutMs(query.timeout);
   const { name } = write.intent;
+  checkDomains(context, write.intent);
   if (query.dry_run === true) {
     const result = context.store.apply({ ...write.intent, dryRun: true });
     const signal = requestSignal(reply, context.closing);
@@ -88,6 +91,44 @@ export async function writeApp(
   const isChanged = markChanged(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
   return answerWrite(context, reply, result.resource, write.status, query.wait ? timeoutMs : null);
+}
+
+/** Throws what `Store.apply` throws, and ConflictError `conflict` where another App has a domain. */
+export function checkDomains(context: ApiContext, intent: ApplyIntent<"App">): void {
+  if (!mayChangeDomains({ ...intent.spec })) return;
+  const { store, config } = context;
+  const { resource } = store.apply({ ...intent, dryRun: true });
+  const stored = store.get("App", intent.name);
+  assertDomainsFree(
+    { name: intent.name, spec: resource.spec },
+    store.list("App"),
+    stored,
+    config.baseDomain,
+  );
+}
+
+/** As `checkDomains`, for all Apps of a write of several at once, each as it would be afterwards. */
+export function assertAllDomainsFree(
+  context: ApiContext,
+  planned: readonly PlannedResource[],
+): void {
+  const { store, config } = context;
+  const written = planned.map(({ resource }) => resource).filter(isApp);
+  const names = new Set(written.map(({ metadata }) => metadata.name));
+  const apps = store.list("App").filter(({ metadata }) => !names.has(metadata.name));
+  for (const { metadata, spec } of written) {
+    const { name } = metadata;
+    assertDomainsFree(
+      { name, spec },
+      [...apps, ...written],
+      store.get("App", name),
+      config.baseDomain,
+    );
+  }
+}
+
+function isApp(resource: Resource): resource is Resource<"App"> {
+  return resource.kind === "App";
 }
 
 /** Answers a write that has been made, at once or when it has come to its end. */

@@ -11,6 +11,7 @@ import type { Static, TSchema } from "typebox";
 import type { Clock } from "../base/clock.ts";
 import type { ConfigValue } from "../base/config.ts";
 import type { Logger } from "../base/logger.ts";
+import type { BuildControl } from "../controller/build/port.ts";
 import type { ControlPlane } from "../controller/port.ts";
 import type { Webhooks } from "../controller/webhooks/port.ts";
 import type { Manifest } from "../resources/kinds.ts";
@@ -20,6 +21,7 @@ import type { ChangeHub } from "./change-hub.ts";
 export interface ApiOptions {
   readonly store: Store;
   readonly control: ControlPlane;
+  readonly builds: BuildControl;
   readonly webhooks: Webhooks;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -31,11 +33,11 @@ export interface ApiOptions {
     readonly dataDir: string;
     /** Secrets redacted, as `Config.values` has them. */
     readonly values: readonly ConfigValue[];
+    /** Largest source archive that is taken. */
+    readonly uploadBytesMax: number;
   };
   /** The built-in catalog; Template resources of the store come on top of it. */
   readonly templates: readonly Manifest<"Template">[];
-  /** Largest source archive that POST /api/deploy takes; default 512 MiB. */
-  readonly uploadBytesMax?: number;
 }
 
 /** What every route gets. */

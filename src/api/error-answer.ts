@@ -84,6 +84,7 @@ const frameworkErrors: Readonly<Record<string, { status: number; message: string
   FST_PARTS_LIMIT: { status: 400, message: "the form has too many parts" },
   FST_FILES_LIMIT: { status: 400, message: "the form has too many files" },
   FST_FIELDS_LIMIT: { status: 400, message: "the form has too many fields" },
+  FST_INVALID_JSON_FIELD_ERROR: { status: 400, message: "config: is not JSON" },
   FST_PROTO_VIOLATION: {
     status: 400,
     message: "the form has a part with a name that is not allowed",

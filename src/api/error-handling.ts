@@ -57,8 +57,12 @@ export function installErrorHandling(server: FastifyInstance, logger: Logger): {
 
 /**
  * A connection that is cut while the body is still coming costs the sender the answer: it sees an
- * error of the network. A body of known and bearable length is rather read to its end.
+ * error of the network. A body of bearable length is rather read to its end.
  */
 function isReadToItsEnd(request: FastifyRequest): boolean {
-  return Number(request.headers["content-length"] ?? Number.NaN) <= REFUSED_BYTES_MAX;
+  const { "content-length": length, "transfer-encoding": encoding } = request.headers;
+  if (length !== undefined) return Number(length) <= REFUSED_BYTES_MAX;
+  // An upload that is packed on the way has no known length; its sender is one of ours, and has
+  // no more time than any request.
+  return encoding !== undefined && request.caller !== null;
 }

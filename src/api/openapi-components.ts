@@ -3,6 +3,7 @@ import { canonicalJson } from "../base/canonical.ts";
 import { kinds, manifestSchema, specSchemas } from "../resources/kinds.ts";
 import * as apps from "../resources/wire/apps.ts";
 import * as auth from "../resources/wire/auth.ts";
+import * as builds from "../resources/wire/builds.ts";
 import * as events from "../resources/wire/events.ts";
 import * as resources from "../resources/wire/resources.ts";
 import { ErrorBody, FieldChangeView } from "../resources/wire/schema.ts";
@@ -33,7 +34,12 @@ const named: Readonly<Record<string, TSchema>> = {
   DryRunReport: apps.DryRunReport,
   Revision: apps.RevisionView,
   RevisionList: apps.RevisionList,
-  BuildList: apps.BuildList,
+  Build: builds.BuildView,
+  BuildList: builds.BuildList,
+  BuildLog: builds.BuildLogView,
+  SourceDeployConfig: apps.SourceDeployConfig,
+  UploadedArchive: builds.UploadedArchiveView,
+  GitHookAnswer: builds.GitHookAnswer,
   LogLine: apps.LogLineView,
   Logs: apps.AppLogs,
   Event: events.EventView,
@@ -81,7 +87,6 @@ const composed: Readonly<Record<string, JsonObject>> = {
     description: "Variables of the app: text, a number, a boolean, or a reference to a Secret.",
     additionalProperties: true,
   },
-  Build: { type: "object", additionalProperties: true },
 };
 
 /**

@@ -19,6 +19,7 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
       },
       tags: [
         { name: "apps", description: "Apps: containers of one image, kept running" },
+        { name: "builds", description: "Images made of sources, and their logs" },
         { name: "templates", description: "The catalog that apps are made from" },
         { name: "secrets", description: "Values that apps get and nobody sees again" },
         { name: "resources", description: "Every kind, in the form of its manifest" },

@@ -1,7 +1,8 @@
 import { deepEqual } from "../base/canonical.ts";
+import { ConflictError } from "../base/errors.ts";
 import type { AppSpec } from "../resources/app.ts";
-import type { Resource } from "../resources/resource.ts";
-import type { Revision } from "../store/store.ts";
+import { type Resource, SOURCE_REVISION } from "../resources/resource.ts";
+import type { Revision, Store } from "../store/store.ts";
 
 /** Not part of a version: whether an app runs, and how often, is a decision of today. */
 const KEPT_AS_IT_IS: ReadonlySet<string> = new Set(["running", "suspend", "replicas"]);
@@ -17,12 +18,43 @@ export function rollbackTarget(
 ): Revision | undefined {
   if (asked !== undefined) return revisions.find((revision) => revision.number === asked);
   const attempted = app.status?.revisions.attempted ?? revisions[0]?.number ?? 0;
+  const current = revisions.find((revision) => revision.number === attempted);
   return revisions.find(
     (revision) =>
       revision.state === "stable" &&
       revision.number !== attempted &&
-      Object.keys(rollbackPatch(app.spec, revision.spec)).length > 0,
+      (Object.keys(rollbackPatch(app.spec, revision.spec)).length > 0 ||
+        // Two commits of one source make two versions of one spec.
+        (revision.spec.source !== undefined && revision.image !== current?.image)),
   );
+}
+
+/**
+ * The annotations that make an App with a source stay at the commit that the revision was built
+ * from, or that end such a hold. An archive is named by the spec already. Throws ConflictError
+ * `wrong_state` where neither image nor source of the revision is to be had any more.
+ */
+export function heldRevision(
+  app: Resource<"App">,
+  target: Revision,
+  store: Pick<Store, "builds" | "ownedImages">,
+): Record<string, string | null> {
+  const { source } = target.spec;
+  const isHeld = app.metadata.annotations[SOURCE_REVISION] !== undefined;
+  const release = isHeld ? { [SOURCE_REVISION]: null } : {};
+  // Archives that a kept revision names are kept too.
+  if (source === undefined || "archive" in source) return release;
+  const build = target.image === null ? undefined : store.builds.ofImage(target.image);
+  const isGone = (why: string) =>
+    new ConflictError("wrong_state", `revision ${target.number} cannot be had any more: ${why}`, {
+      hint: `deploy that version anew; see GET /api/apps/${app.metadata.name}/revisions`,
+    });
+  if (build === undefined) throw isGone("it is not known what its image was built from");
+  // A commit can be fetched and built again; a folder is not any more what it was.
+  if ("local" in source && !store.ownedImages.list(app.metadata.name).includes(build.image)) {
+    throw isGone("its image has been removed, and the folder that it was built from has changed");
+  }
+  return { [SOURCE_REVISION]: build.revision };
 }
 
 /**

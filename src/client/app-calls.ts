@@ -2,7 +2,6 @@ import type {
   AppDetails,
   AppList,
   AppLogs,
-  BuildList,
   CreateAppBody,
   DeployBody,
   DryRunReport,
@@ -11,10 +10,19 @@ import type {
   PatchAppBody,
   PlanView,
   RevisionList,
+  SourceDeployConfig,
 } from "../resources/wire/apps.ts";
 import { ApiError } from "./api-error.ts";
+import { streamedForm } from "./multipart.ts";
 import { readEvents } from "./server-sent-events.ts";
-import { decode, type Query, readJson, segment, type Transport } from "./transport.ts";
+import {
+  decode,
+  type Query,
+  type RequestOptions,
+  readJson,
+  segment,
+  type Transport,
+} from "./transport.ts";
 
 export interface WriteOptions {
   /** Answer when the app is Ready, or has failed, for this write; the call then throws ApiError 409. */
@@ -55,6 +63,7 @@ export function appCalls(transport: Transport) {
     options: WriteOptions,
     body?: unknown,
     query: Query = {},
+    upload: Pick<RequestOptions, "stream" | "headers"> = {},
   ): Promise<AppWrite> => {
     const response = await transport.send(method, path, {
       query: {
@@ -65,6 +74,7 @@ export function appCalls(transport: Transport) {
         force: options.force === true ? true : undefined,
       },
       ...(body === undefined ? {} : { body }),
+      ...upload,
       signal: options.signal,
     });
     if (options.dryRun === true) {
@@ -158,16 +168,15 @@ export function appCalls(transport: Transport) {
       }),
     deploy: (name: string, body: DeployBody, options: WriteOptions = {}) =>
       write("POST", at(name, "/deploy"), options, body),
-    /** `source` is a gzipped tar archive. */
+    /** Makes the app, or changes it. `source` is a gzipped tar archive, sent as it comes. */
     deploySource: (
-      config: { name: string; port: number } & Record<string, unknown>,
-      source: Blob,
-      options: { signal?: AbortSignal } = {},
-    ): Promise<AppDetails> => {
-      const form = new FormData();
-      form.set("config", JSON.stringify(config));
-      form.set("source", source, "source.tar.gz");
-      return transport.json("POST", "/api/deploy", { form, signal: options.signal });
+      config: SourceDeployConfig,
+      source: AsyncIterable<Uint8Array>,
+      options: WriteOptions = {},
+    ): Promise<AppWrite> => {
+      const { contentType, stream } = streamedForm(config, source);
+      const headers = { "content-type": contentType };
+      return write("POST", "/api/deploy", options, undefined, {}, { stream, headers });
     },
     start: (name: string, options: WriteOptions = {}) => write("POST", at(name, "/start"), options),
     stop: (name: string, options: WriteOptions = {}) => write("POST", at(name, "/stop"), options),
@@ -179,8 +188,6 @@ export function appCalls(transport: Transport) {
 
     revisions: (name: string, signal?: AbortSignal): Promise<RevisionList> =>
       transport.json("GET", at(name, "/revisions"), { signal }),
-    builds: (name: string, signal?: AbortSignal): Promise<BuildList> =>
-      transport.json("GET", at(name, "/builds"), { signal }),
     /** What the next reconcile would do. */
     plan: (name: string, signal?: AbortSignal): Promise<PlanView> =>
       transport.json("GET", at(name, "/plan"), { signal }),

@@ -30,6 +30,7 @@ import type {
   SystemInfo,
 } from "../resources/wire/system.ts";
 import { appCalls } from "./app-calls.ts";
+import { buildCalls } from "./build-calls.ts";
 import { eventCalls } from "./event-calls.ts";
 import { type ClientOptions, segment, Transport } from "./transport.ts";
 import { webhookCalls } from "./webhook-calls.ts";
@@ -49,6 +50,7 @@ export function createClient(options: ClientOptions) {
     /** The server's origin. */
     origin: transport.origin,
     apps: appCalls(transport),
+    builds: buildCalls(transport),
     events: eventCalls(transport),
     webhooks: webhookCalls(transport),
 

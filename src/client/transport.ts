@@ -7,7 +7,8 @@ export interface RequestOptions {
   readonly query?: Query;
   /** Sent as JSON. */
   readonly body?: unknown;
-  readonly form?: FormData;
+  /** Sent as it comes; its type stands in `headers`. */
+  readonly stream?: AsyncIterable<Uint8Array>;
   readonly accept?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
@@ -46,13 +47,15 @@ export class Transport {
     headers.set("accept", options.accept ?? "application/json");
     if (this.#token !== undefined) headers.set("authorization", `Bearer ${this.#token}`);
     if (options.body !== undefined) headers.set("content-type", "application/json");
-    const body = options.form ?? (options.body === undefined ? null : JSON.stringify(options.body));
+    const body = options.body === undefined ? null : JSON.stringify(options.body);
     let response: Response;
     try {
       response = await this.#fetch(url, {
         method,
         headers,
-        body,
+        ...(options.stream === undefined
+          ? { body }
+          : { body: ReadableStream.from(options.stream), duplex: "half" as const }),
         ...(options.signal ? { signal: options.signal } : {}),
       });
     } catch (error) {

@@ -44,8 +44,10 @@ function gitUrlProblem(url: string): string | undefined {
   if (!/^(https?|ssh):\/\//.test(url) || !URL.canParse(url)) {
     return "is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH";
   }
-  if (new URL(url).password !== "") {
-    return "holds a password, which everybody could read: put it into a Secret and name that with credential";
+  const { protocol, username, password } = new URL(url);
+  // Tokens are often given as the user.
+  if (password !== "" || (username !== "" && protocol !== "ssh:")) {
+    return "holds a user or a password, which everybody could read: put them into a Secret and name that with credential";
   }
   return undefined;
 }

@@ -251,7 +251,7 @@ export interface AuditLog {
 }
 
 export interface SecretValues {
-  /** The plaintext of each key; undefined where there is no such Secret. Only reconcilers call this. */
+  /** The plaintext of each key; undefined where there is no such Secret. Only reconcilers call this, and what checks signatures. */
   reveal(name: string): Readonly<Record<string, string>> | undefined;
 }
 

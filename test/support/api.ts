@@ -19,6 +19,7 @@ import type { Kind, Manifest } from "../../src/resources/kinds.ts";
 import type { AppStatus, Condition } from "../../src/resources/status.ts";
 import { emptyMemory } from "../../src/resources/status.ts";
 import type { Store, TokenScope } from "../../src/store/store.ts";
+import { FakeBuildControl } from "./fake-build-control.ts";
 import { openTestStore } from "./store.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
@@ -133,6 +134,7 @@ export interface TestApi extends AsyncDisposable {
   readonly server: FastifyInstance;
   readonly store: Store;
   readonly control: FakeControlPlane;
+  readonly builds: FakeBuildControl;
   readonly clock: VirtualClock;
   readonly entries: LogEntry[];
   readonly metrics: Registry;
@@ -156,6 +158,7 @@ export async function openTestApi(
 ): Promise<TestApi> {
   const opened = openTestStore();
   const control = new FakeControlPlane(opened.store);
+  const builds = new FakeBuildControl(opened.store);
   const { logger, entries } = recordingLogger();
   const metrics = new Registry();
   const clock = options.clock ?? opened.clock;
@@ -170,6 +173,7 @@ export async function openTestApi(
   const server = buildApi({
     store: opened.store,
     control,
+    builds,
     webhooks,
     clock,
     logger,
@@ -182,9 +186,9 @@ export async function openTestApi(
         { key: "listen", value: "127.0.0.1:0", source: "flag", origin: "--listen" },
         { key: "password", value: "(secret)", source: "environment", origin: "BERTH_PASSWORD" },
       ],
+      uploadBytesMax: options.uploadBytesMax ?? 512 * 1024 * 1024,
     },
     templates: options.templates ?? [],
-    ...(options.uploadBytesMax === undefined ? {} : { uploadBytesMax: options.uploadBytesMax }),
   });
   await server.ready();
   const tokens = new Map<TokenScope, string>();
@@ -204,6 +208,7 @@ export async function openTestApi(
     server,
     store: opened.store,
     control,
+    builds,
     clock: opened.clock,
     entries,
     metrics,

@@ -12,15 +12,18 @@ interface Attempts {
 }
 
 /**
- * Five wrong passwords a minute for each address. Attempts under way count too, or else a hundred
+ * Five wrong passwords, or signatures, a minute for each address. Attempts under way count too, or else a hundred
  * at once would all be let through before the first has failed.
  */
 export class LoginLimiter {
   readonly #clock: Clock;
+  readonly #what: string;
   readonly #byAddress = new Map<string, Attempts>();
 
-  constructor(clock: Clock) {
+  /** `what` completes "too many ... from this address". */
+  constructor(clock: Clock, what = "wrong passwords") {
     this.#clock = clock;
+    this.#what = what;
   }
 
   /** Call `end` with the outcome. Throws BerthError `too_many_requests`. */
@@ -32,7 +35,7 @@ export class LoginLimiter {
     if (attempts.failedAtMs.length + attempts.pending >= FAILURES_MAX) {
       const freeAtMs = (attempts.failedAtMs[0] ?? nowMs) + WINDOW_MS;
       const retryAfterSeconds = Math.max(1, Math.ceil((freeAtMs - nowMs) / 1000));
-      throw new BerthError("too_many_requests", "too many wrong passwords from this address", {
+      throw new BerthError("too_many_requests", `too many ${this.#what} from this address`, {
         hint: `try again in ${retryAfterSeconds} seconds`,
         details: { retryAfterSeconds },
       });

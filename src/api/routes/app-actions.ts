@@ -1,7 +1,6 @@
 import { timestamp } from "../../base/clock.ts";
-import { BerthError, ConflictError, NotFoundError } from "../../base/errors.ts";
+import { ConflictError } from "../../base/errors.ts";
 import { RESTARTED_AT, RETRIED_AT, type Resource } from "../../resources/resource.ts";
-import { DeployBody, RollbackBody } from "../../resources/wire/apps.ts";
 import { appWriteAnswers, EmptyBody, NameParams, WriteQueryParams } from "../answers.ts";
 import {
   type AppWriteRequest,
@@ -11,13 +10,11 @@ import {
   writeApp,
 } from "../app-writes.ts";
 import type { Api, ApiContext } from "../context.ts";
-import { flatPaths } from "../flat-paths.ts";
 import { actorOf, waitTimeoutMs } from "../request-scope.ts";
-import { rollbackPatch, rollbackTarget } from "../rollback.ts";
 
 /** What a button, or `berth` with a verb, does to one app: each is a write of desired state. */
 export function appActionRoutes(api: Api, context: ApiContext): void {
-  const { store, clock } = context;
+  const { clock } = context;
 
   const action = (
     verb: "start" | "stop" | "restart" | "retry",
@@ -99,101 +96,6 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
     spec: {},
     annotations: { [RETRIED_AT]: timestamp(clock.now()) },
   }));
-
-  api.post(
-    "/api/apps/:name/deploy",
-    {
-      config: { access: "write" },
-      schema: {
-        summary: "Deploy an image, or a git repository, to an app",
-        description: "One of image and git. Building from git is not there yet and answers 501.",
-        tags: ["apps"],
-        params: NameParams,
-        body: DeployBody,
-        querystring: WriteQueryParams,
-        response: appWriteAnswers,
-      },
-    },
-    async (request, reply) => {
-      const { name } = request.params;
-      const { image, git } = request.body;
-      const app = requireApp(context, name);
-      if ((image === undefined) === (git === undefined)) {
-        throw new BerthError("invalid_request", "give one of image and git");
-      }
-      if (git !== undefined) {
-        throw new BerthError("not_implemented", "deploying from git is not there yet", {
-          hint: "build an image and deploy that with { image }",
-        });
-      }
-      const intent = {
-        kind: "App",
-        name,
-        manager: "api",
-        actor: actorOf(request),
-        mode: "merge",
-        // An app is made of an image or of a source, never of both.
-        spec: { image, ...(app.spec.source === undefined ? {} : { source: null }) },
-        force: request.query.force === true,
-        updateOnly: true,
-      } as const;
-      const wouldDo = `deploy ${image} to app "${name}"`;
-      const write = { intent, wouldDo, status: 202, wake: true } as const;
-      return flatPaths(() => writeApp(context, request, reply, write, request.query));
-    },
-  );
-
-  api.post(
-    "/api/apps/:name/rollback",
-    {
-      config: { access: "write" },
-      schema: {
-        summary: "Go back to an earlier revision",
-        description:
-          "Without a revision: the last stable one before what runs. Whether the app runs, and how often, stays as it is.",
-        tags: ["apps"],
-        params: NameParams,
-        body: RollbackBody,
-        querystring: WriteQueryParams,
-        response: appWriteAnswers,
-      },
-    },
-    async (request, reply) => {
-      const { name } = request.params;
-      const app = requireApp(context, name);
-      const revisions = store.revisions.list(name);
-      const target = rollbackTarget(app, revisions, request.body?.revision);
-      if (target === undefined) {
-        const asked = request.body?.revision;
-        if (asked === undefined) {
-          throw new ConflictError("wrong_state", `app "${name}" has no earlier stable revision`, {
-            hint: `see GET /api/apps/${name}/revisions`,
-          });
-        }
-        throw new NotFoundError(
-          `app "${name}" has no revision ${asked}`,
-          `kept are ${revisions.map((revision) => revision.number).join(", ") || "none"}`,
-        );
-      }
-      const intent = {
-        kind: "App",
-        name,
-        manager: "api",
-        actor: actorOf(request),
-        mode: "merge",
-        spec: rollbackPatch(app.spec, target.spec),
-        // A quarantined revision is not tried again unless a person says so, which this is.
-        ...(target.state === "quarantined"
-          ? { annotations: { [RETRIED_AT]: timestamp(clock.now()) } }
-          : {}),
-        force: request.query.force === true,
-        updateOnly: true,
-      } as const;
-      const wouldDo = `roll app "${name}" back to revision ${target.number}`;
-      const write = { intent, wouldDo, status: 202, wake: true } as const;
-      return flatPaths(() => writeApp(context, request, reply, write, request.query));
-    },
-  );
 }
 
 /** 200 at once, or with wait, when the app is as it should be. */

@@ -1,4 +1,4 @@
-import { BuildList, PlanView, RevisionList } from "../../resources/wire/apps.ts";
+import { PlanView, RevisionList } from "../../resources/wire/apps.ts";
 import { answers, NameParams, NoQuery } from "../answers.ts";
 import { requireApp } from "../app-writes.ts";
 import type { Api, ApiContext } from "../context.ts";
@@ -24,29 +24,11 @@ export function appViewRoutes(api: Api, context: ApiContext): void {
     async (request) => {
       const app = requireApp(context, request.params.name);
       const attempted = app.status?.revisions.attempted ?? null;
-      const revisions = store.revisions
-        .list(app.metadata.name)
-        .map((revision) => revisionView(revision, attempted));
+      const revisions = store.revisions.list(app.metadata.name).map((revision) => {
+        const build = revision.image === null ? undefined : store.builds.ofImage(revision.image);
+        return revisionView(revision, attempted, build);
+      });
       return { revisions, total: revisions.length };
-    },
-  );
-
-  api.get(
-    "/api/apps/:name/builds",
-    {
-      config: { access: "read" },
-      schema: {
-        summary: "The image builds of an app",
-        description: "Building from source is not there yet, so the list is empty.",
-        tags: ["apps"],
-        params: NameParams,
-        querystring: NoQuery,
-        response: answers({ 200: BuildList }),
-      },
-    },
-    async (request) => {
-      requireApp(context, request.params.name);
-      return { builds: [], total: 0 };
     },
   );
 

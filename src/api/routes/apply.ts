@@ -9,9 +9,10 @@ import { ApplyAnswer, ApplyBody } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/schema.ts";
 import type { ApplyResult } from "../../store/store.ts";
 import { answers, writeQueryFields } from "../answers.ts";
-import { plannedResource, waitUntilReady } from "../app-writes.ts";
+import { assertAllDomainsFree, plannedResource, waitUntilReady } from "../app-writes.ts";
 import type { Api, ApiContext } from "../context.ts";
 import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
+import { refuseServerFolder } from "../server-folders.ts";
 import { fieldChangeView, planView } from "../views/changes.ts";
 
 const ApplyQuery = Type.Object({ ...writeQueryFields }, closed);
@@ -52,12 +53,16 @@ export function applyRoutes(api: Api, context: ApiContext): void {
         annotations: manifest.metadata.annotations ?? {},
         force,
       }));
+      for (const { kind, name, spec } of intents) {
+        if (kind === "App") refuseServerFolder({ ...spec }, store.get("App", name));
+      }
       const alongside: PlannedResource[] = [];
       const planned = intents.map((intent) => {
         const result = store.apply({ ...intent, dryRun: true });
         alongside.push(plannedResource(intent, result));
         return result;
       });
+      assertAllDomainsFree(context, alongside);
       const signal = requestSignal(reply, context.closing);
       const plans = isDryRun
         ? await Promise.all(planned.map(({ resource }) => planOf(resource, alongside, signal)))

@@ -27,6 +27,7 @@ import {
 import type { Api, ApiContext } from "../context.ts";
 import { flatPaths } from "../flat-paths.ts";
 import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
+import { refuseServerFolder } from "../server-folders.ts";
 
 const ListQuery = Type.Object(
   {
@@ -103,6 +104,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
     },
     async (request, reply) => {
       const { name, labels, ...spec } = request.body;
+      refuseServerFolder(spec, undefined);
       const intent = {
         kind: "App",
         name,
@@ -174,8 +176,9 @@ export function appRoutes(api: Api, context: ApiContext): void {
     },
     async (request, reply) => {
       const { name } = request.params;
-      requireApp(context, name);
+      const stored = requireApp(context, name);
       const { labels, ...fields } = request.body;
+      refuseServerFolder(fields, stored);
       const intent = {
         kind: "App",
         name,

@@ -1,107 +1,140 @@
-import { finished } from "node:stream/promises";
+import { Readable } from "node:stream";
 import multipart from "@fastify/multipart";
-import { Type } from "typebox";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { BerthError } from "../../base/errors.ts";
-import { AppSpec } from "../../resources/app.ts";
-import { Name, Port } from "../../resources/fields.ts";
-import { closed } from "../../resources/wire/schema.ts";
-import { AppWriteAnswer, answers, WriteQueryParams } from "../answers.ts";
+import type { UploadedArchive } from "../../controller/build/port.ts";
+import type { SourceDeployConfig } from "../../resources/wire/apps.ts";
+import { UploadedArchiveView } from "../../resources/wire/builds.ts";
+import type { Actor, ApplyIntent } from "../../store/store.ts";
+import { AppWriteAnswer, answers, NoQuery, WriteQueryParams } from "../answers.ts";
+import { checkDomains, writeApp } from "../app-writes.ts";
 import type { Api, ApiContext } from "../context.ts";
-import { compileValidator } from "../schema-validation.ts";
-import { parseStrictJson } from "../strict-json.ts";
+import { archiveChange } from "../deploy-intents.ts";
+import { CONFIG_BYTES_MAX, deployParts } from "../deploy-parts.ts";
+import { flatPaths } from "../flat-paths.ts";
+import { archiveTooLarge, limitedBody } from "../limited-body.ts";
+import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
 
-const UPLOAD_BYTES_MAX = 512 * 1024 * 1024;
-const CONFIG_BYTES_MAX = 64 * 1024;
+/** What a form has around its parts. */
+const FORM_BYTES_MAX = 1024 * 1024;
+/** Stands for the archive while it is still on its way. */
+const UNKNOWN_DIGEST = "0".repeat(64);
 
-const { image: _image, source: _source, ...specFields } = AppSpec.properties;
-
-/** The part named `config`: name and port, and what else an App's spec may hold. */
-const DeployConfig = Type.Object({ ...specFields, name: Name, port: Port }, closed);
-
-/**
- * POST /api/deploy: a source archive. Everything about the request is checked; building it is not
- * there yet. In a scope of its own, because only this route takes multipart bodies.
- */
+/** Source archives: with what is to become of them, or alone. Each in a scope of its own, for their bodies. */
 export async function deployRoutes(api: Api, context: ApiContext): Promise<void> {
-  const fileSize = context.uploadBytesMax ?? UPLOAD_BYTES_MAX;
-  const checkConfig = compileValidator(DeployConfig, "body");
+  const { uploadBytesMax } = context.config;
 
-  await api.register(async (scope) => {
+  await api.register(async (plugin: FastifyInstance) => {
+    const scope: Api = plugin.withTypeProvider();
     await scope.register(multipart, {
-      throwFileSizeLimit: true,
-      limits: { fileSize, files: 2, fields: 1, parts: 2, fieldSize: CONFIG_BYTES_MAX },
+      // The limit of the archive is ours: it knows what to say.
+      limits: {
+        fileSize: uploadBytesMax + FORM_BYTES_MAX,
+        files: 2,
+        fields: 2,
+        parts: 2,
+        fieldSize: CONFIG_BYTES_MAX,
+      },
     });
 
     scope.post(
       "/api/deploy",
       {
         config: { access: "write" },
-        bodyLimit: fileSize + 1024 * 1024,
+        bodyLimit: uploadBytesMax + FORM_BYTES_MAX,
         schema: {
-          summary: "Deploy a source archive",
+          summary: "Deploy a source archive: create the app, or change it",
           description:
-            "multipart/form-data: config (JSON with name and port) and source (a gzipped tar archive). Building is not there yet and answers 501.",
+            "multipart/form-data, in any order: config (JSON with name, port and any other field of an App's spec but image and source) and source (a gzipped tar archive).",
           tags: ["apps"],
           consumes: ["multipart/form-data"],
           querystring: WriteQueryParams,
-          response: answers({ 202: AppWriteAnswer }),
+          response: answers({ 200: AppWriteAnswer, 202: AppWriteAnswer }),
         },
       },
-      async (request) => {
-        if (!request.isMultipart()) {
-          throw new BerthError("unsupported_media_type", "the body is not multipart/form-data", {
-            hint: "send the parts config (JSON) and source (a gzipped tar archive)",
-          });
-        }
-        let hasConfig = false;
-        let hasSource = false;
-        for await (const part of request.parts()) {
-          if (part.type === "file" && part.fieldname === "source") {
-            hasSource = true;
-            part.file.resume();
-            await finished(part.file);
-          } else if (part.fieldname === "config") {
-            const text =
-              part.type === "file" ? await readConfig(part.file) : Buffer.from(String(part.value));
-            if (part.type === "field" && part.valueTruncated) throw configTooLarge();
-            checkConfigPart(checkConfig, text);
-            hasConfig = true;
+      async (request, reply) => {
+        waitTimeoutMs(request.query.timeout);
+        assertLength(request, uploadBytesMax + FORM_BYTES_MAX);
+        const signal = requestSignal(reply, context.closing);
+        const actor = actorOf(request);
+        const force = request.query.force === true;
+        const intentOf = (config: SourceDeployConfig, digest: string) =>
+          deployIntent(config, digest, { actor, force });
+        let config: SourceDeployConfig | undefined;
+        let archive: UploadedArchive | undefined;
+        for await (const part of deployParts(request)) {
+          if (part.type === "config") {
+            config = part.config;
+            // Nobody should wait for an upload to hear that it was for nothing.
+            await flatPaths(() => check(intentOf(part.config, UNKNOWN_DIGEST)));
           } else {
-            throw new BerthError(
-              "invalid_request",
-              `unknown part ${JSON.stringify(part.fieldname.slice(0, 80))}; known parts: config, source`,
-            );
+            archive = await context.builds.upload(limitedBody(part.stream, uploadBytesMax), signal);
           }
         }
-        if (!hasConfig) throw new BerthError("invalid_request", 'missing part "config"');
-        if (!hasSource) throw new BerthError("invalid_request", 'missing part "source"');
-        throw new BerthError("not_implemented", "deploying from source is not there yet", {
-          hint: "build an image and create the app with POST /api/apps",
-        });
+        if (config === undefined || archive === undefined) {
+          throw new BerthError("invalid_request", "the form needs the parts config and source");
+        }
+        const { name } = config;
+        const intent = intentOf(config, archive.digest);
+        const wouldDo = `deploy the archive ${archive.digest.slice(0, 12)} to app "${name}"`;
+        const write = { intent, wouldDo, status: 202, wake: true } as const;
+        return flatPaths(() => writeApp(context, request, reply, write, request.query));
       },
     );
   });
-}
 
-/** Some clients send it as a file; it is no larger for that. */
-async function readConfig(stream: AsyncIterable<Buffer>): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of stream) {
-    length += chunk.length;
-    if (length > CONFIG_BYTES_MAX) {
-      throw configTooLarge();
-    }
-    chunks.push(chunk);
+  await api.register(async (plugin: FastifyInstance) => {
+    const scope: Api = plugin.withTypeProvider();
+    scope.removeAllContentTypeParsers();
+    // The type is whatever a client makes of .tar.gz; the content decides.
+    scope.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
+
+    scope.put(
+      "/api/archives",
+      {
+        config: { access: "write" },
+        bodyLimit: uploadBytesMax,
+        schema: {
+          summary: "Upload a source archive (gzipped tar), to be named by source.archive",
+          description:
+            "The body is the archive. One that no app names is removed after a while; the same content has the same digest.",
+          tags: ["apps"],
+          consumes: ["application/gzip"],
+          querystring: NoQuery,
+          response: answers({ 200: UploadedArchiveView }),
+        },
+      },
+      async (request, reply) => {
+        assertLength(request, uploadBytesMax);
+        const { body } = request;
+        const stream = body instanceof Readable ? body : Readable.from([]);
+        const signal = requestSignal(reply, context.closing);
+        return context.builds.upload(limitedBody(stream, uploadBytesMax), signal);
+      },
+    );
+  });
+
+  function deployIntent(
+    { name, ...fields }: SourceDeployConfig,
+    digest: string,
+    by: { readonly actor: Actor; readonly force: boolean },
+  ): ApplyIntent<"App"> {
+    return {
+      kind: "App",
+      name,
+      manager: "api",
+      mode: "merge",
+      ...archiveChange(digest, fields, context.clock.now()),
+      ...by,
+    };
   }
-  return Buffer.concat(chunks);
-}
 
-function configTooLarge(): BerthError {
-  return new BerthError("payload_too_large", "config: is larger than 64 KiB");
-}
+  function check(intent: ApplyIntent<"App">): void {
+    context.store.apply({ ...intent, dryRun: true });
+    checkDomains(context, intent);
+  }
 
-function checkConfigPart(check: ReturnType<typeof compileValidator>, text: Buffer): void {
-  const { error } = check(parseStrictJson(text) ?? null);
-  if (error) throw new BerthError("invalid_request", `config: ${error.message}`);
+  function assertLength(request: FastifyRequest, bytesMax: number): void {
+    if (Number(request.headers["content-length"]) > bytesMax) throw archiveTooLarge(uploadBytesMax);
+  }
 }

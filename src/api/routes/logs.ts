@@ -1,5 +1,3 @@
-import { Readable } from "node:stream";
-import type { FastifyReply } from "fastify";
 import { Type } from "typebox";
 import { BerthError, isAbort } from "../../base/errors.ts";
 import { durationPattern, parseDuration } from "../../base/units.ts";
@@ -11,12 +9,11 @@ import { requireApp } from "../app-writes.ts";
 import type { Api, ApiContext } from "../context.ts";
 import { errorAnswer } from "../error-answer.ts";
 import { EventStream, type StreamSlots } from "../event-stream.ts";
+import { collectLines, sendText } from "../line-stream.ts";
 import { requestSignal } from "../request-scope.ts";
 
 const TAIL_DEFAULT = 100;
 const TAIL_MAX = 10_000;
-/** Ten thousand lines are a few MB; lines of the largest size would be hundreds. */
-const ANSWER_CHARACTERS_MAX = 32 * 1024 * 1024;
 
 const LogsQuery = Type.Object(
   {
@@ -74,8 +71,8 @@ export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): vo
         return stream.open(reply);
       }
       const lines = control.appLogs(name, options, signal);
-      if (accept.startsWith("text/plain")) return sendText(reply, lines);
-      const { kept, isCut } = await collect(lines);
+      if (accept.startsWith("text/plain")) return sendText(reply, messagesOf(lines));
+      const { kept, isCut } = await collectLines(lines, (line) => line.message);
       if (isCut) reply.header("x-berth-truncated", "true");
       return { name, lines: kept };
     },
@@ -116,39 +113,6 @@ async function pump(
   }
 }
 
-/** The first line is waited for, so that an engine that is away still answers with a status. */
-async function sendText(
-  reply: FastifyReply,
-  lines: AsyncIterable<AppLogLine>,
-): Promise<FastifyReply> {
-  const iterator = lines[Symbol.asyncIterator]();
-  const first = await iterator.next();
-  async function* text(): AsyncGenerator<string> {
-    try {
-      for (let next = first; next.done !== true; next = await iterator.next()) {
-        yield `${next.value.message}\n`;
-      }
-    } finally {
-      await iterator.return?.();
-    }
-  }
-  return reply.type("text/plain; charset=utf-8").send(Readable.from(text()));
-}
-
-/** All lines, or the newest of them where they are too long to hold. */
-async function collect(
-  lines: AsyncIterable<AppLogLine>,
-): Promise<{ kept: AppLogLine[]; isCut: boolean }> {
-  const kept: AppLogLine[] = [];
-  let characters = 0;
-  let first = 0;
-  for await (const line of lines) {
-    kept.push(line);
-    characters += line.message.length;
-    while (characters > ANSWER_CHARACTERS_MAX && first < kept.length - 1) {
-      characters -= kept[first]?.message.length ?? 0;
-      first += 1;
-    }
-  }
-  return { kept: kept.slice(first), isCut: first > 0 };
+async function* messagesOf(lines: AsyncIterable<AppLogLine>): AsyncGenerator<string> {
+  for await (const { message } of lines) yield message;
 }

@@ -6,9 +6,10 @@ import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/schema.ts";
 import { AppWriteAnswer, answers, NoQuery, WriteQueryParams } from "../answers.ts";
-import { answerWrite, plannedResource, writeApp } from "../app-writes.ts";
+import { answerWrite, assertAllDomainsFree, plannedResource, writeApp } from "../app-writes.ts";
 import type { Api, ApiContext } from "../context.ts";
 import { actorOf, waitTimeoutMs } from "../request-scope.ts";
+import { refuseServerFolder } from "../server-folders.ts";
 import { findTemplate, listTemplates } from "../template-catalog.ts";
 import { templateView } from "../views/resources.ts";
 
@@ -83,10 +84,14 @@ export function templateRoutes(api: Api, context: ApiContext): void {
         labels: manifest.metadata.labels ?? {},
         createOnly: true,
       }));
+      for (const { kind, spec } of intents) {
+        if (kind === "App") refuseServerFolder({ ...spec }, undefined);
+      }
       // The last one may fail, a name being taken, and then nothing must have been made.
       const alongside = intents.map((intent) =>
         plannedResource(intent, store.apply({ ...intent, dryRun: true })),
       );
+      assertAllDomainsFree(context, alongside);
       if (request.query.dry_run === true) {
         const main = intents.find((intent) => intent.kind === "App" && intent.name === name);
         const others = intents.filter((intent) => intent !== main);

@@ -1,3 +1,4 @@
+import type { AppSource } from "../../resources/app.ts";
 import type { Resource } from "../../resources/resource.ts";
 import {
   type AppStatus,
@@ -13,7 +14,8 @@ import type {
   ContainerView,
   RevisionView,
 } from "../../resources/wire/apps.ts";
-import type { EventRecord, Revision } from "../../store/store.ts";
+import type { BuildRecord, EventRecord, Revision } from "../../store/store.ts";
+import { buildView } from "./builds.ts";
 import { eventView } from "./events.ts";
 
 /** An App as a list shows it. Pure: the same resource gives the same item. */
@@ -25,6 +27,8 @@ export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
     status: phaseOf(app),
     domain: spec.domain ?? `${metadata.name}.${baseDomain}`,
     image: spec.image ?? status?.containers[0]?.image ?? "",
+    source: sourceText(spec.source),
+    domains: [spec.domain ?? `${metadata.name}.${baseDomain}`, ...(spec.ingress?.domains ?? [])],
     created_at: metadata.creationTimestamp,
     port: spec.port ?? null,
     url: status?.url ?? null,
@@ -40,6 +44,7 @@ export function appDetails(
   app: Resource<"App">,
   baseDomain: string,
   events: readonly EventRecord[],
+  build: BuildRecord | undefined,
 ): AppDetails {
   const { metadata, spec, status } = app;
   return {
@@ -54,11 +59,21 @@ export function appDetails(
       applied: status?.revisions.applied ?? null,
       stable: status?.revisions.stable ?? null,
     },
+    build: build ? buildView(build) : null,
     restarts: status?.restarts ?? 0,
     next_retry_at: status?.nextRetryAt ?? null,
     owners: { ...metadata.owners },
     events: events.map((event) => eventView(event)),
   };
+}
+
+/** A folder of the server is named in the spec, for who may see that. */
+function sourceText(source: AppSource | undefined): string | null {
+  if (source === undefined) return null;
+  if ("archive" in source) return `archive ${source.archive.slice(0, 12)}`;
+  if ("local" in source) return "folder";
+  const { url, ref, path } = source.git;
+  return `${url}${ref === undefined ? "" : `#${ref}`}${path === undefined ? "" : `:${path}`}`;
 }
 
 /** True only where the Ready condition speaks of the newest generation. */
@@ -130,12 +145,19 @@ function containerView(container: ContainerStatus): ContainerView {
   };
 }
 
-export function revisionView(revision: Revision, attempted: number | null): RevisionView {
+/** `build` is the one that made the revision's image, where one did. */
+export function revisionView(
+  revision: Revision,
+  attempted: number | null,
+  build: BuildRecord | undefined,
+): RevisionView {
   return {
     number: revision.number,
     generation: revision.generation,
     image: revision.image,
     image_id: revision.imageId,
+    source_revision: build?.revision ?? null,
+    build_id: build?.id ?? null,
     spec_hash: revision.specHash,
     state: revision.state,
     message: revision.message,

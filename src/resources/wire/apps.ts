@@ -1,8 +1,9 @@
 import { type Static, Type } from "typebox";
 import { AppSpec, GitSource } from "../app.ts";
-import { Name } from "../fields.ts";
+import { Name, Port } from "../fields.ts";
 import { Metadata } from "../kinds.ts";
 import { phases } from "../status.ts";
+import { BuildView } from "./builds.ts";
 import { EventView } from "./events.ts";
 import {
   Component,
@@ -23,6 +24,11 @@ const itemFields = {
   status: OneOf(phases),
   domain: Type.String(),
   image: Type.String({ description: "empty while an image is still to be built" }),
+  source: Type.Unsafe<string | null>({
+    ...NullableString,
+    description: "what the image is built from, in a few words; null for an app of an image",
+  }),
+  domains: Type.Array(Type.String(), { description: "every host name of the app, its own first" }),
   created_at: Timestamp,
   port: NullableInteger,
   url: NullableString,
@@ -92,6 +98,7 @@ export const AppDetails = Type.Object(
     conditions: Type.Array(ConditionView),
     containers: Type.Array(ContainerView),
     revisions: AppRevisions,
+    build: NullableOf(BuildView),
     restarts: Type.Integer(),
     next_retry_at: NullableString,
     owners: StringMap({
@@ -145,6 +152,11 @@ export const RevisionView = Type.Object(
     generation: Type.Integer(),
     image: NullableString,
     image_id: NullableString,
+    source_revision: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "the commit, or sha256, that the image was built from",
+    }),
+    build_id: NullableInteger,
     spec_hash: Type.String(),
     state: OneOf(["attempted", "stable", "quarantined"]),
     message: NullableString,
@@ -163,12 +175,6 @@ export const RevisionList = Type.Object(
 );
 export type RevisionList = Static<typeof RevisionList>;
 
-export const BuildList = Type.Object(
-  { builds: Type.Array(Component<Record<string, unknown>>("Build")), total: Type.Integer() },
-  closed,
-);
-export type BuildList = Static<typeof BuildList>;
-
 /** The contract's five fields, and any other field of an App's spec by its name in the manifest. */
 export const CreateAppBody = Type.Object(
   { name: Name, labels: Type.Optional(Metadata.properties.labels), ...AppSpec.properties },
@@ -183,17 +189,32 @@ export const PatchAppBody = Component<Record<string, unknown>>(
 );
 export type PatchAppBody = { readonly [K in keyof AppSpec]?: AppSpec[K] | null };
 
-const GitDeploy = Type.Omit(GitSource, ["interval"], closed);
-export const DeployBody = Type.Object(
-  {
-    image: Type.Optional(AppSpec.properties.image),
-    git: Type.Optional(GitDeploy),
-  },
-  { ...closed, description: "one of image and git" },
+const GitDeploy = Type.Omit(GitSource, ["interval", "hookSecret"], closed);
+export const DeployBody = NullableOf(
+  Type.Object(
+    {
+      image: Type.Optional(AppSpec.properties.image),
+      git: Type.Optional(GitDeploy),
+    },
+    {
+      ...closed,
+      description: "one of image and git; neither looks at the app's source anew",
+    },
+  ),
 );
-export type DeployBody =
-  | { image: string }
-  | { git: { url: string; ref?: string; path?: string; dockerfile?: string; credential?: string } };
+export type DeployBody = { image?: string; git?: GitDeploy };
+export type GitDeploy = Static<typeof GitDeploy>;
+
+/** The part named `config` of POST /api/deploy: name and port, and what else an App's spec may hold. */
+const { image: _image, source: _source, ...deployedFields } = AppSpec.properties;
+export const SourceDeployConfig = Type.Object(
+  { ...deployedFields, name: Name, port: Port },
+  closed,
+);
+export type SourceDeployConfig = { name: string; port: number } & Omit<
+  AppSpec,
+  "image" | "source" | "port"
+>;
 
 export const RollbackBody = NullableOf(
   Type.Object(

@@ -1,5 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { RESTARTED_AT, RETRIED_AT } from "../../../src/resources/resource.ts";
+import type { AppSpec } from "../../../src/resources/app.ts";
+import {
+  DEPLOYED_AT,
+  RESTARTED_AT,
+  RETRIED_AT,
+  type Resource,
+  SOURCE_REVISION,
+} from "../../../src/resources/resource.ts";
 import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
 
 let api: TestApi;
@@ -23,6 +30,46 @@ const revision = (generation: number, image: string, state: "stable" | "quaranti
   api.store.revisions.mark("web", number, state, null);
   return number;
 };
+
+function app(): Resource<"App"> {
+  const found = api.store.get("App", "web");
+  if (!found) throw new Error("there is no app web");
+  return found;
+}
+
+const annotate = (annotations: Record<string, string>) =>
+  api.store.apply({
+    kind: "App",
+    name: "web",
+    manager: "api",
+    actor: { name: "user:admin" },
+    mode: "merge",
+    spec: {},
+    annotations,
+  });
+
+/** A stable revision whose image was built of a source; returns its number. */
+function builtRevision(source: AppSpec["source"], commit: string): number {
+  const image = `built:${commit}`;
+  const { number } = api.store.revisions.ensure({
+    app: "web",
+    generation: 1,
+    specHash: image,
+    spec: { port: 80, ...(source ? { source } : {}) },
+    image,
+    imageId: null,
+  });
+  api.store.revisions.mark("web", number, "stable", null);
+  const build = api.store.builds.create({
+    app: "web",
+    generation: 1,
+    source: "x",
+    revision: commit,
+    image,
+  });
+  api.store.builds.mark(build.id, "succeeded");
+  return number;
+}
 
 describe("start and stop", () => {
   it("set running, and are 200 and change nothing where it is so already", async () => {
@@ -94,18 +141,67 @@ describe("deploy", () => {
     expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:2" });
   });
 
-  it("wants one of image and git, and checks git before it says that it is not there yet", async () => {
+  it("wants one of image and git, and says what is wrong with either", async () => {
     putApp(api.store, "web");
-    expect((await post("web/deploy", {})).statusCode).toBe(400);
+    const neither = await post("web/deploy", {});
+    expect(neither.statusCode).toBe(400);
+    expect(errorOf(neither)).toContain("the app has no source");
     const git = { url: "https://example.org/x.git" };
     expect((await post("web/deploy", { image: "bb:2", git })).statusCode).toBe(400);
     const misspelt = await post("web/deploy", { git: { ur: "x" } });
     expect(misspelt.statusCode).toBe(400);
     expect(errorOf(misspelt)).toContain('did you mean "url"?');
-    const valid = await post("web/deploy", { git });
-    expect(valid.statusCode).toBe(501);
-    expect(errorOf(valid)).toContain("git");
+    const local = await post("web/deploy", { git: { url: "/srv/x.git" } });
+    expect(errorOf(local)).toContain("source.git.url: is not the URL of a repository");
+    expect((await post("nope/deploy", { git })).statusCode).toBe(404);
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
+  });
+
+  it("takes a repository in place of an image; what it does not give is at its default", async () => {
+    putApp(api.store, "web", {
+      port: 80,
+      source: {
+        git: { url: "https://example.org/a.git", ref: "v1", credential: "a", interval: "1m" },
+      },
+    });
+    const git = { url: "https://example.org/b.git", path: "app" };
+    const response = await post("web/deploy", { git });
+    expect(response.statusCode).toBe(202);
+    expect(response.json()).toMatchObject({
+      source: "https://example.org/b.git:app",
+      spec: { source: { git: { ...git, interval: "1m" } } },
+    });
+    const { spec, metadata } = app();
+    expect(spec.source).toEqual({ git: { ...git, interval: "1m" } });
+    expect(metadata.annotations).toEqual({ [DEPLOYED_AT]: "2030-01-01T00:00:00.000Z" });
+    expect(api.control.woken).toEqual(["App/web"]);
+
+    putApp(api.store, "one");
+    expect((await post("one/deploy", { git })).statusCode).toBe(202);
+    expect(api.store.get("App", "one")?.spec).toEqual({ port: 80, source: { git } });
+  });
+
+  it("looks at a source anew where nothing is given, and ends what a rollback held", async () => {
+    putApp(api.store, "web", { port: 80, source: { git: { url: "https://example.org/a.git" } } });
+    annotate({ [SOURCE_REVISION]: "c0ffee" });
+    await api.clock.advance(5000);
+    for (const body of [undefined, {}]) {
+      expect((await post("web/deploy", body)).statusCode).toBe(202);
+      expect(app().metadata.annotations).toEqual({ [DEPLOYED_AT]: "2030-01-01T00:00:05.000Z" });
+      expect(app().spec.source).toEqual({ git: { url: "https://example.org/a.git" } });
+    }
+  });
+
+  it("of an image takes away how a source was built, and what it was held at", async () => {
+    putApp(api.store, "web", {
+      port: 80,
+      source: { git: { url: "https://example.org/a.git" } },
+      build: { target: "x" },
+    });
+    annotate({ [SOURCE_REVISION]: "c0ffee" });
+    expect((await post("web/deploy", { image: "bb:2" })).statusCode).toBe(202);
+    expect(app().spec).toEqual({ image: "bb:2", port: 80 });
+    expect(app().metadata.annotations).toEqual({});
   });
 
   it("refuses an image that a file owns", async () => {
@@ -170,6 +266,72 @@ describe("rollback", () => {
     expect(errorOf(refused)).toContain("image is set by the file web.yaml");
     expect((await post("web/rollback?force=true", { revision: 1 })).statusCode).toBe(202);
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
+  });
+
+  it("of two commits of one source stays at the earlier one, until the next deploy", async () => {
+    const git = { url: "https://example.org/a.git" };
+    const { uid } = putApp(api.store, "web", { port: 80, source: { git } });
+    const first = builtRevision({ git }, "aaa");
+    const second = builtRevision({ git }, "bbb");
+    const revisions = { attempted: second, applied: second, stable: second };
+    api.store.setStatus("App", "web", uid, appStatus(1, { revisions }));
+    expect((await post("web/rollback")).statusCode).toBe(202);
+    expect(app().metadata.annotations[SOURCE_REVISION]).toBe("aaa");
+    expect(app().spec.source).toEqual({ git });
+    const list = (await api.request({ url: "/api/apps/web/revisions" })).json();
+    expect(list.revisions).toMatchObject([
+      { number: second, image: "built:bbb", source_revision: "bbb", build_id: 2 },
+      { number: first, image: "built:aaa", source_revision: "aaa", build_id: 1 },
+    ]);
+    await post("web/deploy");
+    expect(app().metadata.annotations).not.toHaveProperty([SOURCE_REVISION]);
+  });
+
+  it("from a source to an image ends the hold, and back to it sets it", async () => {
+    const git = { url: "https://example.org/a.git" };
+    putApp(api.store, "web", { port: 80, source: { git } });
+    annotate({ [SOURCE_REVISION]: "aaa" });
+    const image = revision(1, "bb:1", "stable");
+    const built = builtRevision({ git }, "bbb");
+    expect((await post("web/rollback", { revision: image })).statusCode).toBe(202);
+    expect(app().spec).toEqual({ image: "bb:1", port: 80 });
+    expect(app().metadata.annotations).toEqual({});
+    expect((await post("web/rollback", { revision: built })).statusCode).toBe(202);
+    expect(app().spec).toEqual({ port: 80, source: { git } });
+    expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION]: "bbb" });
+  });
+
+  it("to an uploaded archive names that archive, and holds nothing", async () => {
+    putApp(api.store, "web", { port: 80, source: { archive: "b".repeat(64) } });
+    annotate({ [SOURCE_REVISION]: "x" });
+    const number = builtRevision({ archive: "a".repeat(64) }, "a".repeat(64));
+    expect((await post("web/rollback", { revision: number })).statusCode).toBe(202);
+    expect(app().spec.source).toEqual({ archive: "a".repeat(64) });
+    expect(app().metadata.annotations).toEqual({});
+  });
+
+  it("says so where neither image nor source of a revision is there any more", async () => {
+    putApp(api.store, "web", { image: "bb:1", port: 80 });
+    const folder = builtRevision({ local: "/srv/app" }, "ddd");
+    const gone = await post("web/rollback", { revision: folder });
+    expect(gone.statusCode).toBe(409);
+    expect(errorOf(gone)).toContain(`revision ${folder} cannot be had any more: its image has`);
+    api.store.ownedImages.add("built:ddd", "web");
+    expect((await post("web/rollback", { revision: folder })).statusCode).toBe(202);
+    expect(app().metadata.annotations[SOURCE_REVISION]).toBe("ddd");
+
+    const git = { url: "https://example.org/a.git" };
+    const { number } = api.store.revisions.ensure({
+      app: "web",
+      generation: 9,
+      specHash: "never built",
+      spec: { port: 80, source: { git } },
+      image: null,
+      imageId: null,
+    });
+    const unknown = await post("web/rollback", { revision: number });
+    expect(unknown.statusCode).toBe(409);
+    expect(errorOf(unknown)).toContain("not known what its image was built from");
   });
 
   it("lists revisions, newest first, and marks the one that was last tried", async () => {

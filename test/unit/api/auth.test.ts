@@ -53,6 +53,7 @@ describe("routes and tokens", () => {
       "GET /api/templates",
       "GET /api/templates/{id}",
       "POST /api/auth/login",
+      "POST /api/hooks/git/{name}",
     ]);
   });
 

@@ -6,23 +6,9 @@ import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../sup
 
 let api: TestApi;
 beforeEach(async () => {
-  api = await openTestApi({ uploadBytesMax: 200_000 });
+  api = await openTestApi();
 });
 afterEach(() => api[Symbol.asyncDispose]());
-
-const send = (parts: [name: string, content: string, file?: string][], query = "") => {
-  const boundary = "----berth";
-  const body = parts.map(
-    ([name, content, file]) =>
-      `--${boundary}\r\nContent-Disposition: form-data; name="${name}"${file === undefined ? "" : `; filename="${file}"`}\r\n\r\n${content}\r\n`,
-  );
-  return api.request({
-    method: "POST",
-    url: `/api/deploy${query}`,
-    headers: { "content-type": `multipart/form-data; boundary=${boundary}` },
-    payload: `${body.join("")}--${boundary}--\r\n`,
-  });
-};
 
 describe("health", () => {
   it("is ok with an engine and degraded without, always 200 and without a token", async () => {
@@ -153,120 +139,6 @@ describe("models", () => {
     expect(await post("/api/llm/start", { model: "org/../x" })).toBe(400);
     expect(await post("/api/llm/stop")).toBe(501);
     expect(await post("/api/llm/stop", { modle: "x" })).toBe(400);
-  });
-});
-
-describe("POST /api/deploy", () => {
-  const config = JSON.stringify({ name: "web", port: 80 });
-
-  it("checks everything, in any order of parts, and then says that it is not there yet", async () => {
-    expect(
-      (
-        await send([
-          ["config", config],
-          ["source", "tar", "s.tgz"],
-        ])
-      ).statusCode,
-    ).toBe(501);
-    expect(
-      (
-        await send([
-          ["source", "tar", "s.tgz"],
-          ["config", config],
-        ])
-      ).statusCode,
-    ).toBe(501);
-    expect(
-      (
-        await send([
-          ["config", config, "c.json"],
-          ["source", "tar", "s.tgz"],
-        ])
-      ).statusCode,
-    ).toBe(501);
-    expect(api.store.list("App")).toEqual([]);
-  });
-
-  it.each<[string, [string, string, string?][], number, string]>([
-    ["no config", [["source", "tar", "s.tgz"]], 400, "config"],
-    ["no source", [["config", config]], 400, "source"],
-    [
-      "config that is not JSON",
-      [
-        ["config", "{"],
-        ["source", "x", "s"],
-      ],
-      400,
-      "not JSON",
-    ],
-    [
-      "a port of text",
-      [
-        ["config", '{"name":"a","port":"80"}'],
-        ["source", "x", "s"],
-      ],
-      400,
-      "port",
-    ],
-    [
-      "no port",
-      [
-        ["config", '{"name":"a"}'],
-        ["source", "x", "s"],
-      ],
-      400,
-      "port",
-    ],
-    [
-      "an unknown field",
-      [
-        ["config", '{"name":"a","port":1,"prot":2}'],
-        ["source", "x", "s"],
-      ],
-      400,
-      "prot",
-    ],
-    [
-      "an unknown part",
-      [
-        ["config", config],
-        ["sauce", "x", "s"],
-      ],
-      400,
-      "sauce",
-    ],
-    ["a large config", [["config", " ".repeat(70_000), "c.json"]], 413, "64 KiB"],
-    ["a large field", [["config", " ".repeat(70_000)]], 413, "64 KiB"],
-    [
-      "a third part",
-      [
-        ["config", config],
-        ["source", "x", "s"],
-        ["more", "x", "s"],
-      ],
-      400,
-      "too many",
-    ],
-    [
-      "too large a file",
-      [
-        ["config", config],
-        ["source", "x".repeat(300_000), "s"],
-      ],
-      413,
-      "too large",
-    ],
-  ])("refuses %s", async (_what, parts, status, message) => {
-    const response = await send(parts);
-    expect(response.statusCode).toBe(status);
-    expect(errorOf(response)).toContain(message);
-  });
-
-  it("is 415 for another type, and needs a token first", async () => {
-    const json = await api.request({ method: "POST", url: "/api/deploy", payload: {} });
-    expect(json.statusCode).toBe(415);
-    const open = await api.server.inject({ method: "POST", url: "/api/deploy", payload: {} });
-    expect(open.statusCode).toBe(401);
   });
 });
 

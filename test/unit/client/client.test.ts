@@ -51,7 +51,7 @@ describe("the client", () => {
     await expect(client.apps.rollback("web")).rejects.toMatchObject({ status: 409 });
     await expect(client.apps.rollback("web", 7)).rejects.toMatchObject({ status: 404 });
     expect(await client.apps.revisions("web")).toEqual({ revisions: [], total: 0 });
-    expect(await client.apps.builds("web")).toEqual({ builds: [], total: 0 });
+    expect(await client.builds.list("web")).toEqual({ builds: [], total: 0 });
     expect((await client.apps.plan("web")).app).toBe("web");
     expect(await client.apps.logs("web", { tail: 3 })).toEqual({ name: "web", lines: [] });
     expect(await client.apps.logText("web")).toBe("");
@@ -87,7 +87,6 @@ describe("the client", () => {
       () => client.models.download("org/small"),
       () => client.models.start("org/small"),
       () => client.models.stop(),
-      () => client.apps.deploySource({ name: "x", port: 80 }, new Blob(["tar"])),
     ]) {
       await expect(call()).rejects.toMatchObject({ status: 501, code: "not_implemented" });
     }

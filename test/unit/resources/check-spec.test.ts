@@ -78,7 +78,7 @@ describe("an App", () => {
     [
       "a password in a URL",
       { source: { git: { url: "https://me:hunter2@x/y" } } },
-      "spec.source.git.url: holds a password, which everybody could read: put it into a Secret and name that with credential",
+      "spec.source.git.url: holds a user or a password, which everybody could read: put them into a Secret and name that with credential",
     ],
     [
       "an option in place of a branch",

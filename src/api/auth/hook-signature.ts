@@ -1,0 +1,34 @@
+import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import type { IncomingHttpHeaders } from "node:http";
+
+/**
+ * Whether a call of a server of repositories was made by who knows the secret: GitHub, Gitea and
+ * Forgejo sign the body (HMAC with SHA-256), GitLab sends the secret itself. One right proof is
+ * enough, since some send theirs under several names. Takes as long for a wrong one.
+ */
+export function isSignedHook(headers: IncomingHttpHeaders, body: Buffer, secret: string): boolean {
+  const expected = createHmac("sha256", secret).update(body).digest("hex");
+  const signatures = [
+    textOf(headers["x-hub-signature-256"])?.replace(/^sha256=/i, ""),
+    textOf(headers["x-gitea-signature"]),
+    textOf(headers["x-forgejo-signature"]),
+  ];
+  const isSigned = signatures.some(
+    (given) => given !== undefined && isEqual(given.toLowerCase(), expected),
+  );
+  const token = textOf(headers["x-gitlab-token"]);
+  return isSigned || (token !== undefined && isEqual(token, secret));
+}
+
+/** Of equal length first, so that not even the length of the secret can be measured. */
+function isEqual(given: string, expected: string): boolean {
+  return timingSafeEqual(digestOf(given), digestOf(expected));
+}
+
+function digestOf(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
+function textOf(header: string | string[] | undefined): string | undefined {
+  return typeof header === "string" && header !== "" ? header : undefined;
+}

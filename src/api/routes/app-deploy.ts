@@ -1,0 +1,118 @@
+import { timestamp } from "../../base/clock.ts";
+import { BerthError, ConflictError, NotFoundError } from "../../base/errors.ts";
+import { RETRIED_AT, type Resource } from "../../resources/resource.ts";
+import { DeployBody, RollbackBody } from "../../resources/wire/apps.ts";
+import { appWriteAnswers, NameParams, WriteQueryParams } from "../answers.ts";
+import { requireApp, writeApp } from "../app-writes.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { gitChange, imageChange, sameSourceChange } from "../deploy-intents.ts";
+import { flatPaths } from "../flat-paths.ts";
+import { actorOf } from "../request-scope.ts";
+import { heldRevision, rollbackPatch, rollbackTarget } from "../rollback.ts";
+
+/** Another version of an app: of an image, of a repository, or one of before. */
+export function appDeployRoutes(api: Api, context: ApiContext): void {
+  const { store, clock } = context;
+
+  api.post(
+    "/api/apps/:name/deploy",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Deploy an image, or a git repository, to an app",
+        description:
+          "One of image and git. Without either, the source that the app has is looked at anew. What git does not give is at its default.",
+        tags: ["apps"],
+        params: NameParams,
+        body: DeployBody,
+        querystring: WriteQueryParams,
+        response: appWriteAnswers,
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params;
+      const app = requireApp(context, name);
+      const { change, what } = changeOf(app, request.body ?? {}, clock.now());
+      const intent = {
+        kind: "App",
+        name,
+        manager: "api",
+        actor: actorOf(request),
+        mode: "merge",
+        ...change,
+        force: request.query.force === true,
+        updateOnly: true,
+      } as const;
+      const wouldDo = `deploy ${what} to app "${name}"`;
+      const write = { intent, wouldDo, status: 202, wake: true } as const;
+      return flatPaths(() => writeApp(context, request, reply, write, request.query));
+    },
+  );
+
+  api.post(
+    "/api/apps/:name/rollback",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Go back to an earlier revision",
+        description:
+          "Without a revision: the last stable one before what runs. Whether the app runs, and how often, stays as it is. An app with a source stays at the revision's commit until the next deploy.",
+        tags: ["apps"],
+        params: NameParams,
+        body: RollbackBody,
+        querystring: WriteQueryParams,
+        response: appWriteAnswers,
+      },
+    },
+    async (request, reply) => {
+      const { name } = request.params;
+      const app = requireApp(context, name);
+      const revisions = store.revisions.list(name);
+      const asked = request.body?.revision;
+      const target = rollbackTarget(app, revisions, asked);
+      if (target === undefined) {
+        if (asked === undefined) {
+          throw new ConflictError("wrong_state", `app "${name}" has no earlier stable revision`, {
+            hint: `see GET /api/apps/${name}/revisions`,
+          });
+        }
+        throw new NotFoundError(
+          `app "${name}" has no revision ${asked}`,
+          `kept are ${revisions.map((revision) => revision.number).join(", ") || "none"}`,
+        );
+      }
+      const intent = {
+        kind: "App",
+        name,
+        manager: "api",
+        actor: actorOf(request),
+        mode: "merge",
+        spec: rollbackPatch(app.spec, target.spec),
+        annotations: {
+          ...heldRevision(app, target, store),
+          // A quarantined revision is not tried again unless a person says so, which this is.
+          ...(target.state === "quarantined" ? { [RETRIED_AT]: timestamp(clock.now()) } : {}),
+        },
+        force: request.query.force === true,
+        updateOnly: true,
+      } as const;
+      const wouldDo = `roll app "${name}" back to revision ${target.number}`;
+      const write = { intent, wouldDo, status: 202, wake: true } as const;
+      return flatPaths(() => writeApp(context, request, reply, write, request.query));
+    },
+  );
+}
+
+function changeOf(app: Resource<"App">, { image, git }: DeployBody, nowMs: number) {
+  if (image !== undefined && git !== undefined) {
+    throw new BerthError("invalid_request", "give one of image and git, not both");
+  }
+  if (image !== undefined) return { change: imageChange(image), what: String(image) };
+  if (git !== undefined) return { change: gitChange(git, nowMs), what: git.url };
+  if (app.spec.source === undefined) {
+    throw new BerthError("invalid_request", "give one of image and git: the app has no source", {
+      hint: `app "${app.metadata.name}" is made of an image`,
+    });
+  }
+  return { change: sameSourceChange(nowMs), what: "the newest of its source" };
+}

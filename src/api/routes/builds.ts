@@ -1,0 +1,160 @@
+import { Type } from "typebox";
+import { ConflictError, isAbort, NotFoundError } from "../../base/errors.ts";
+import { BuildList, BuildLogView, BuildView } from "../../resources/wire/builds.ts";
+import { closed } from "../../resources/wire/schema.ts";
+import type { BuildRecord } from "../../store/store.ts";
+import { answers, EmptyBody, LimitField, NameParams, NoQuery, untyped } from "../answers.ts";
+import { requireApp } from "../app-writes.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { errorAnswer } from "../error-answer.ts";
+import { EventStream, type StreamSlots } from "../event-stream.ts";
+import { collectLines, sendText } from "../line-stream.ts";
+import { requestSignal } from "../request-scope.ts";
+import { buildView } from "../views/builds.ts";
+
+const ListQuery = Type.Object({ limit: LimitField }, closed);
+const BuildParams = Type.Object({ name: Type.String(), id: Type.String() }, closed);
+const LogQuery = Type.Object(
+  {
+    follow: Type.Optional(
+      Type.Boolean({
+        description: "server-sent events: line for each line, then end with the build",
+      }),
+    ),
+  },
+  closed,
+);
+/** More than are kept of one app. */
+const BUILDS_MAX = 1000;
+
+/** How sources became images, and how it is going. */
+export function buildRoutes(api: Api, context: ApiContext, slots: StreamSlots): void {
+  const { store, builds } = context;
+  const tags = ["builds"];
+
+  api.get(
+    "/api/apps/:name/builds",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "The image builds of an app, newest first",
+        tags,
+        params: NameParams,
+        querystring: ListQuery,
+        response: answers({ 200: BuildList }),
+      },
+    },
+    async (request) => {
+      const { name } = request.params;
+      requireApp(context, name);
+      const all = store.builds.list({ app: name, limit: BUILDS_MAX });
+      const shown = all.slice(0, request.query.limit ?? all.length);
+      return { builds: shown.map((build) => buildView(build)), total: all.length };
+    },
+  );
+
+  api.get(
+    "/api/apps/:name/builds/:id",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "Show one build",
+        tags,
+        params: BuildParams,
+        querystring: NoQuery,
+        response: answers({ 200: BuildView }),
+      },
+    },
+    async (request) => buildView(requireBuild(request.params)),
+  );
+
+  api.get(
+    "/api/apps/:name/builds/:id/log",
+    {
+      config: { access: "read", isStream: true },
+      schema: {
+        summary: "The log of a build",
+        description:
+          "JSON; raw text with Accept: text/plain; with follow=true server-sent events until the build ends.",
+        tags,
+        params: BuildParams,
+        querystring: LogQuery,
+        produces: ["application/json", "text/plain", "text/event-stream"],
+        response: answers({ 200: untyped(BuildLogView) }),
+      },
+    },
+    async (request, reply) => {
+      const { id, app } = requireBuild(request.params);
+      const accept = request.headers.accept ?? "";
+      const signal = requestSignal(reply, context.closing);
+      if (request.query.follow === true || accept.startsWith("text/event-stream")) {
+        const stream = new EventStream(context.clock, context.closing, slots.take());
+        void follow(stream, id, AbortSignal.any([signal, stream.signal]), request.id);
+        return stream.open(reply);
+      }
+      const lines = builds.log(id, { follow: false }, signal);
+      if (accept.startsWith("text/plain")) return sendText(reply, lines);
+      const { kept, isCut } = await collectLines(lines, (line) => line);
+      if (isCut) reply.header("x-berth-truncated", "true");
+      return { id, app, lines: kept };
+    },
+  );
+
+  api.post(
+    "/api/apps/:name/builds/:id/cancel",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "End a build that waits or runs",
+        tags,
+        params: BuildParams,
+        body: EmptyBody,
+        querystring: NoQuery,
+        response: answers({ 202: BuildView }),
+      },
+    },
+    async (request, reply) => {
+      const build = requireBuild(request.params);
+      if (!(await builds.cancel(build.id))) {
+        const { state } = requireBuild(request.params);
+        throw new ConflictError("wrong_state", `build ${build.id} has ended already: ${state}`);
+      }
+      reply.code(202);
+      return buildView(requireBuild(request.params));
+    },
+  );
+
+  function requireBuild({ name, id }: { name: string; id: string }): BuildRecord {
+    requireApp(context, name);
+    const build = /^[1-9][0-9]{0,14}$/.test(id) ? store.builds.get(Number(id)) : undefined;
+    if (build?.app === name) return build;
+    const [newest] = store.builds.list({ app: name, limit: 1 });
+    throw new NotFoundError(
+      `app "${name}" has no build ${JSON.stringify(id.slice(0, 80))}`,
+      newest ? `the newest is ${newest.id}` : "it has none yet",
+    );
+  }
+
+  async function follow(
+    stream: EventStream,
+    id: number,
+    signal: AbortSignal,
+    requestId: string,
+  ): Promise<void> {
+    try {
+      for await (const line of builds.log(id, { follow: true }, signal)) {
+        if (stream.signal.aborted) return;
+        await stream.sendSlowly({ event: "line", data: JSON.stringify({ message: line }) });
+      }
+      const build = store.builds.get(id);
+      if (build) stream.send({ event: "end", data: JSON.stringify(buildView(build)) });
+    } catch (error) {
+      if (stream.signal.aborted || isAbort(error)) return;
+      const { message, unexpected } = errorAnswer(error, requestId);
+      if (unexpected) context.logger.error({ err: error, requestId }, "a log stream failed");
+      stream.send({ event: "error", data: JSON.stringify({ error: message }) });
+    } finally {
+      stream.end();
+    }
+  }
+}

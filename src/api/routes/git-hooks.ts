@@ -1,0 +1,92 @@
+import type { FastifyInstance } from "fastify";
+import { BerthError, NotFoundError } from "../../base/errors.ts";
+import type { GitSource } from "../../resources/app.ts";
+import { GitHookAnswer } from "../../resources/wire/builds.ts";
+import { answers, NameParams, NoQuery } from "../answers.ts";
+import { isSignedHook } from "../auth/hook-signature.ts";
+import { LoginLimiter } from "../auth/login-limiter.ts";
+import type { Api, ApiContext } from "../context.ts";
+import { readGitHook } from "../git-push.ts";
+
+/** GitHub sends at most 25 MiB, of which all but the commits' lists of files is a few KiB. */
+const BODY_BYTES_MAX = 5 * 1024 * 1024;
+
+/**
+ * Servers of repositories tell here that something was pushed. They have no token of ours: the
+ * signature of the body, made with the App's hook secret, takes its place. What follows is no more
+ * than a look at the source, so that a delivery that comes twice does no harm.
+ */
+export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void> {
+  const { store, builds, clock, logger } = context;
+  const limiter = new LoginLimiter(clock, "calls with a wrong signature");
+
+  await api.register(async (plugin: FastifyInstance) => {
+    const scope: Api = plugin.withTypeProvider();
+    scope.removeAllContentTypeParsers();
+    // The signature is of the bytes, so they are not to be taken apart before.
+    scope.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => {
+      done(null, body);
+    });
+
+    scope.post(
+      "/api/hooks/git/:name",
+      {
+        config: { access: "public" },
+        bodyLimit: BODY_BYTES_MAX,
+        schema: {
+          summary: "Tell of a push to the repository of an app",
+          description:
+            "For webhooks of GitHub, Gitea, Forgejo and GitLab, signed with the value of source.git.hookSecret (X-Hub-Signature-256, X-Gitea-Signature, X-Forgejo-Signature, X-Gitlab-Token). Needs no token.",
+          tags: ["builds"],
+          consumes: ["application/json", "application/x-www-form-urlencoded"],
+          params: NameParams,
+          querystring: NoQuery,
+          response: answers({ 200: GitHookAnswer, 202: GitHookAnswer }),
+        },
+      },
+      async (request, reply) => {
+        const { name } = request.params;
+        const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+        const attempt = limiter.begin(request.ip);
+        let isGenuine = false;
+        let git: GitSource;
+        try {
+          const hook = hookOf(name);
+          git = hook.git;
+          isGenuine = isSignedHook(request.headers, body, hook.secret);
+        } finally {
+          attempt.end(isGenuine);
+        }
+        if (!isGenuine) {
+          throw new BerthError("unauthorized", "the signature is missing or wrong", {
+            hint: "give the webhook the value of the Secret that source.git.hookSecret names",
+          });
+        }
+        const event = readGitHook(request.headers, body);
+        if (event.type === "ping") return { apps: [] };
+        reply.code(202);
+        if (event.type === "other") return { apps: [] };
+        // Whatever name the server has for the repository: it is this app's that was pushed to.
+        const apps = builds.pushed({ urls: [git.url, ...event.urls], ref: event.ref });
+        logger.info({ app: name, ref: event.ref, apps }, "told of a push");
+        return { apps };
+      },
+    );
+  });
+
+  /** One answer for everything that is not there, so that nobody can find out which apps are. */
+  function hookOf(name: string): { git: GitSource; secret: string } {
+    const nothing = new NotFoundError("there is no hook of this name");
+    const source = store.get("App", name)?.spec.source;
+    const git = source && "git" in source ? source.git : undefined;
+    if (git?.hookSecret === undefined) throw nothing;
+    const values = store.secrets.reveal(git.hookSecret) ?? {};
+    const [only, ...others] = Object.values(values);
+    const secret = values["value"] ?? (others.length === 0 ? only : undefined);
+    if (secret === undefined || secret === "") {
+      logger.warn({ app: name, secret: git.hookSecret }, "the hook secret has no value to use");
+      throw nothing;
+    }
+    return { git, secret };
+  }
+}

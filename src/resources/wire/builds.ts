@@ -1,0 +1,46 @@
+import { type Static, Type } from "typebox";
+import { closed, NullableInteger, NullableString, OneOf, Timestamp } from "./schema.ts";
+
+export const BuildView = Type.Object(
+  {
+    id: Type.Integer(),
+    app: Type.String(),
+    generation: Type.Integer(),
+    source: Type.String({ description: "URL of the repository, archive, or folder" }),
+    revision: Type.String({ description: "commit, or sha256 of the archive or folder" }),
+    image: Type.String(),
+    state: OneOf(["queued", "running", "succeeded", "failed", "cancelled", "abandoned"]),
+    message: Type.Unsafe<string | null>({ ...NullableString, description: "why it failed" }),
+    image_bytes: NullableInteger,
+    created_at: Timestamp,
+    started_at: NullableString,
+    finished_at: NullableString,
+  },
+  closed,
+);
+export type BuildView = Static<typeof BuildView>;
+
+export const BuildList = Type.Object(
+  { builds: Type.Array(BuildView), total: Type.Integer() },
+  closed,
+);
+export type BuildList = Static<typeof BuildList>;
+
+export const BuildLogView = Type.Object(
+  { id: Type.Integer(), app: Type.String(), lines: Type.Array(Type.String()) },
+  closed,
+);
+export type BuildLogView = Static<typeof BuildLogView>;
+
+/** An archive that was uploaded: `digest` is what `source.archive` names. */
+export const UploadedArchiveView = Type.Object(
+  { digest: Type.String({ description: "sha256, in hexadecimal" }), bytes: Type.Integer() },
+  closed,
+);
+export type UploadedArchiveView = Static<typeof UploadedArchiveView>;
+
+export const GitHookAnswer = Type.Object(
+  { apps: Type.Array(Type.String(), { description: "apps whose sources are looked at now" }) },
+  closed,
+);
+export type GitHookAnswer = Static<typeof GitHookAnswer>;

@@ -1,0 +1,85 @@
+import { createHash } from "node:crypto";
+import { BerthError } from "../../src/base/errors.ts";
+import type { BuildControl, UploadedArchive } from "../../src/controller/build/port.ts";
+import type { Store } from "../../src/store/store.ts";
+
+/** Builds at their port, doing what a test tells them to; records are in the store. */
+export class FakeBuildControl implements BuildControl {
+  /** By digest. */
+  readonly archives = new Map<string, Buffer>();
+  /** What `log` gives, by build. */
+  readonly logs = new Map<number, string[]>();
+  readonly pushes: { readonly urls: readonly string[]; readonly ref: string | undefined }[] = [];
+  /** Answers of `pushed`. */
+  followers: string[] = [];
+  /** Thrown by the next uploads, at their end. */
+  uploadError: BerthError | undefined;
+  /** Bytes that uploads have read, those of failed ones too. */
+  bytesRead = 0;
+  readonly #store: Store;
+  readonly #following = new Map<number, { push: (line: string | null) => void }>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  async cancel(id: number): Promise<boolean> {
+    const state = this.#store.builds.get(id)?.state;
+    if (state !== "queued" && state !== "running") return false;
+    this.#store.builds.mark(id, "cancelled", { message: "cancelled by a person" });
+    this.#following.get(id)?.push(null);
+    return true;
+  }
+
+  async *log(
+    id: number,
+    options: { readonly follow: boolean },
+    signal: AbortSignal,
+  ): AsyncGenerator<string> {
+    yield* this.logs.get(id) ?? [];
+    if (!options.follow || this.#store.builds.get(id)?.finishedAt != null) return;
+    const waiting: (string | null)[] = [];
+    let wake: (() => void) | undefined;
+    const push = (line: string | null) => {
+      waiting.push(line);
+      wake?.();
+    };
+    this.#following.set(id, { push });
+    signal.addEventListener("abort", () => push(null), { once: true });
+    for (;;) {
+      const line = waiting.shift();
+      if (line === null) return;
+      if (line !== undefined) yield line;
+      else await new Promise<void>((resolve) => (wake = resolve));
+    }
+  }
+
+  /** A line of a build that somebody follows; null: its end. False while nobody does. */
+  say(id: number, line: string | null): boolean {
+    this.#following.get(id)?.push(line);
+    return this.#following.has(id);
+  }
+
+  pushed(repository: {
+    readonly urls: readonly string[];
+    readonly ref: string | undefined;
+  }): string[] {
+    this.pushes.push(repository);
+    return this.followers;
+  }
+
+  async upload(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of stream) {
+      signal.throwIfAborted();
+      this.bytesRead += chunk.length;
+      chunks.push(chunk);
+    }
+    if (this.uploadError) throw this.uploadError;
+    const content = Buffer.concat(chunks);
+    if (content.length === 0) throw new BerthError("archive_invalid", "the archive is empty");
+    const digest = createHash("sha256").update(content).digest("hex");
+    this.archives.set(digest, content);
+    return { digest, bytes: content.length };
+  }
+}

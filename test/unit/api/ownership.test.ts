@@ -1,0 +1,114 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { API_VERSION } from "../../../src/resources/kinds.ts";
+import { errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+
+let api: TestApi;
+beforeEach(async () => {
+  api = await openTestApi();
+});
+afterEach(() => api[Symbol.asyncDispose]());
+
+const post = (url: string, payload: object) => api.request({ method: "POST", url, payload });
+const patch = (name: string, payload: object) =>
+  api.request({ method: "PATCH", url: `/api/apps/${name}`, payload });
+const manifest = (name: string, spec: object) => ({
+  apiVersion: API_VERSION,
+  kind: "App",
+  metadata: { name },
+  spec,
+});
+const apply = (...manifests: object[]) => post("/api/apply", { manifests });
+
+describe("a folder of the server", () => {
+  const source = { local: "/etc" };
+
+  it("cannot be named by a caller of the API", async () => {
+    putApp(api.store, "web");
+    for (const response of [
+      await post("/api/apps", { name: "a", port: 80, source }),
+      await patch("web", { image: null, source }),
+      await apply(manifest("a", { port: 80, source })),
+      await apply(manifest("web", { port: 80, source })),
+    ]) {
+      expect(response.statusCode).toBe(400);
+      expect(errorOf(response)).toBe(
+        "source.local: a folder of the server can only be named by a file in its specs folder. Upload the folder: berth deploy DIR.",
+      );
+    }
+    expect(api.store.get("App", "a")).toBeUndefined();
+    expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
+  });
+
+  it("that a file has named may be repeated, and given up", async () => {
+    putApp(api.store, "web", { port: 80, source: { local: "/srv/web" } }, "file:web.yaml");
+    expect((await patch("web", { replicas: 2, source: { local: "/srv/web" } })).statusCode).toBe(
+      202,
+    );
+    expect((await patch("web", { source: { local: "/srv/other" } })).statusCode).toBe(400);
+    const image = { image: "bb:1", source: null };
+    expect(
+      (await api.request({ method: "PATCH", url: "/api/apps/web?force=true", payload: image }))
+        .statusCode,
+    ).toBe(202);
+  });
+});
+
+describe("a domain of another app", () => {
+  beforeEach(() => {
+    putApp(api.store, "first", { image: "bb:1", port: 80, domain: "shop.example.org" });
+    putApp(api.store, "second", { image: "bb:1", port: 80 });
+  });
+
+  it("is refused wherever it is asked for, with that app's name", async () => {
+    const domain = "shop.example.org";
+    for (const response of [
+      await post("/api/apps", { name: "new", image: "bb:1", port: 80, domain }),
+      await patch("second", { domain }),
+      await patch("second", { ingress: { domains: [domain] } }),
+      await patch("second", { ingress: { redirects: [{ from: domain }] } }),
+      await patch("second", { domain: "first.example.test", ingress: { domains: [domain] } }),
+      await apply(manifest("new", { image: "bb:1", port: 80, domain })),
+      await post("/api/apps/second/deploy?dry_run=true", { image: "bb:2" }).then(() =>
+        api.request({
+          method: "PATCH",
+          url: "/api/apps/second?dry_run=true",
+          payload: { domain },
+        }),
+      ),
+    ]) {
+      expect(response.statusCode).toBe(409);
+      expect(errorOf(response)).toContain('shop.example.org belongs to the app "first" already');
+    }
+    expect(api.store.get("App", "second")?.spec.domain).toBeUndefined();
+  });
+
+  it("is also that which it has by its name", async () => {
+    const response = await patch("first", { domain: "second.example.test" });
+    expect(response.statusCode).toBe(409);
+    expect(errorOf(response)).toContain('"second"');
+    const freed = await patch("first", { domain: null });
+    expect(freed.statusCode).toBe(202);
+    expect((await patch("second", { domain: "shop.example.org" })).statusCode).toBe(202);
+  });
+
+  it("can be shared by path, changes hands in one apply, and holds up no other change", async () => {
+    const shared = { domain: "shop.example.org", ingress: { pathPrefix: "/api" } };
+    expect((await patch("second", shared)).statusCode).toBe(202);
+    expect((await patch("second", { ingress: { pathPrefix: null } })).statusCode).toBe(409);
+
+    const swapped = await apply(
+      manifest("first", { image: "bb:1", port: 80, domain: "other.example.org" }),
+      manifest("third", { image: "bb:1", port: 80, domain: "shop.example.org" }),
+    );
+    expect(swapped.statusCode).toBe(200);
+    const both = await apply(
+      manifest("x", { image: "bb:1", port: 80, domain: "x.example.org" }),
+      manifest("y", { image: "bb:1", port: 80, domain: "x.example.org" }),
+    );
+    expect(both.statusCode).toBe(409);
+    expect(api.store.get("App", "x")).toBeUndefined();
+
+    putApp(api.store, "file", { image: "bb:1", port: 80, domain: "other.example.org" }, "file:f.y");
+    expect((await patch("file", { ingress: { https: "off" } })).statusCode).toBe(202);
+  });
+});
