@@ -1,0 +1,30 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+
+export interface BuildMetrics {
+  readonly builds: Counter<"result">;
+  readonly seconds: Histogram;
+  readonly waiting: Gauge;
+}
+
+export function buildMetrics(registry: Registry): BuildMetrics {
+  const registers = [registry];
+  return {
+    builds: new Counter({
+      name: "berth_builds_total",
+      help: "Builds that ended, by result",
+      labelNames: ["result"],
+      registers,
+    }),
+    seconds: new Histogram({
+      name: "berth_build_seconds",
+      help: "Seconds of one build, from its beginning to its end",
+      buckets: [1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600],
+      registers,
+    }),
+    waiting: new Gauge({
+      name: "berth_builds_waiting",
+      help: "Builds that wait for their turn",
+      registers,
+    }),
+  };
+}

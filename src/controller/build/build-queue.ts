@@ -1,0 +1,110 @@
+import type { TaskGroup } from "../../base/task-group.ts";
+import type { Ending, Job } from "./job.ts";
+
+export interface BuildQueueOptions {
+  /** Builds at once, over all Apps; of one App never more than one. */
+  readonly concurrency: number;
+  readonly tasks: TaskGroup;
+  /** Makes the image and writes down how it went; does not throw. The signal is the job's. */
+  readonly run: (job: Job) => Promise<void>;
+  /** A job ended before it began. */
+  readonly onDropped: (job: Job, ending: Ending) => void;
+  /** How many wait; called when that changes. */
+  readonly onDepth: (waiting: number) => void;
+}
+
+/**
+ * Builds that wait and builds that run. Apps come in the order in which they first asked: a newer
+ * request of an App takes the place of its older one, and ends the one that runs for another image.
+ */
+export class BuildQueue {
+  readonly #options: BuildQueueOptions;
+  readonly #waiting: Job[] = [];
+  readonly #running = new Map<string, { readonly job: Job; readonly untilEnded: Promise<void> }>();
+
+  constructor(options: BuildQueueOptions) {
+    this.#options = options;
+  }
+
+  /** The build whose result the App waits for: not one that has been told to make way for another. */
+  current(app: string): Job | undefined {
+    const waiting = this.#waiting.find((job) => job.app === app);
+    const running = this.#running.get(app)?.job;
+    return waiting ?? (running?.ending?.type === "superseded" ? undefined : running);
+  }
+
+  find(id: number): Job | undefined {
+    return this.all().find((job) => job.id === id);
+  }
+
+  all(): readonly Job[] {
+    return [...this.#running.values()].map(({ job }) => job).concat(this.#waiting);
+  }
+
+  /** What stands between a job and its beginning: builds in front of it, those that run included. */
+  inFrontOf(job: Job): number {
+    return Math.max(0, this.#waiting.indexOf(job)) + this.#running.size;
+  }
+
+  add(job: Job): void {
+    const ending = { type: "superseded", by: job.id } as const;
+    const at = this.#waiting.findIndex(({ app }) => app === job.app);
+    const older = at === -1 ? undefined : this.#waiting[at];
+    if (older) {
+      this.#waiting[at] = job;
+      this.#options.onDropped(older, ending);
+    } else this.#waiting.push(job);
+    this.#running.get(job.app)?.job.end(ending);
+    this.#startNext();
+  }
+
+  /** Ends a build; resolves when it has ended. False where it had already. */
+  async end(id: number, ending: Ending): Promise<boolean> {
+    const at = this.#waiting.findIndex((job) => job.id === id);
+    const [waiting] = at === -1 ? [] : this.#waiting.splice(at, 1);
+    if (waiting) {
+      this.#options.onDropped(waiting, ending);
+      this.#tellDepth();
+      return true;
+    }
+    const running = [...this.#running.values()].find(({ job }) => job.id === id);
+    if (!running) return false;
+    running.job.end(ending);
+    await running.untilEnded;
+    return true;
+  }
+
+  async endAll(ending: Ending): Promise<void> {
+    await Promise.all(this.all().map((job) => this.end(job.id, ending)));
+  }
+
+  #startNext(): void {
+    while (this.#running.size < this.#options.concurrency) {
+      const at = this.#waiting.findIndex((job) => !this.#running.has(job.app));
+      const [job] = at === -1 ? [] : this.#waiting.splice(at, 1);
+      if (!job) break;
+      this.#start(job);
+    }
+    this.#tellDepth();
+  }
+
+  #start(job: Job): void {
+    job.begin();
+    const untilEnded = new Promise<void>((resolve) => {
+      this.#options.tasks.run(`build ${job.id}`, async () => {
+        try {
+          await this.#options.run(job);
+        } finally {
+          this.#running.delete(job.app);
+          resolve();
+          this.#startNext();
+        }
+      });
+    });
+    this.#running.set(job.app, { job, untilEnded });
+  }
+
+  #tellDepth(): void {
+    this.#options.onDepth(this.#waiting.length);
+  }
+}

@@ -1,0 +1,146 @@
+import type { Clock } from "../../base/clock.ts";
+import { messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import { formatBytes } from "../../base/units.ts";
+import type { BuildRecordState } from "../../store/store.ts";
+import type { BuildMetrics } from "./build-metrics.ts";
+import type { BuildResults } from "./build-results.ts";
+import { type BuildRunOptions, runBuild, SourceMovedError } from "./build-run.ts";
+import { type BuildFailure, buildFailure, isUnexpected } from "./failures.ts";
+import type { Ending, Job } from "./job.ts";
+
+/** Steps of a cached build follow each other in milliseconds; nobody reads a status that fast. */
+const STEP_TOLD_EVERY_MS = 1_000;
+
+export interface BuildWorkerOptions {
+  readonly run: BuildRunOptions;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly timeoutMs: number;
+  readonly results: BuildResults;
+  readonly metrics: BuildMetrics | undefined;
+  readonly onChanged: (app: string) => void;
+  readonly onBuilt: () => void;
+  /** What was to be built is not there any more: the App's source has to be looked at anew. */
+  readonly onSourceMoved: (app: string) => void;
+}
+
+/** Runs one build after the other from its record to its result, and writes down how each ended. */
+export class BuildWorker {
+  readonly #options: BuildWorkerOptions;
+
+  constructor(options: BuildWorkerOptions) {
+    this.#options = options;
+  }
+
+  async run(job: Job): Promise<void> {
+    const { run, clock, timeoutMs, metrics, onBuilt } = this.#options;
+    const { store } = run;
+    const startedMs = clock.now();
+    store.builds.mark(job.id, "running");
+    const stopTimer = clock.setTimer(timeoutMs, () => job.end({ type: "timedOut" }));
+    try {
+      const { bytes } = await runBuild(run, job, this.#stepTeller(job), job.signal);
+      store.batch(() => {
+        store.ownedImages.add(job.image, job.app);
+        store.builds.mark(job.id, "succeeded", { imageBytes: bytes });
+      });
+      this.#options.results.set(job.app, job.image, { type: "succeeded", id: job.id });
+      metrics?.builds.inc({ result: "succeeded" });
+      job.log.end(
+        `==> built ${job.image} (${formatBytes(bytes)}) in ${this.#seconds(startedMs)} s`,
+      );
+      onBuilt();
+    } catch (error) {
+      if (job.ending) this.#end(job, job.ending);
+      else this.#fail(job, error);
+    } finally {
+      stopTimer();
+      metrics?.seconds.observe((clock.now() - startedMs) / 1000);
+    }
+    this.#options.onChanged(job.app);
+  }
+
+  /** A build that ended before it began. */
+  drop(job: Job, ending: Ending): void {
+    this.#end(job, ending);
+    if (ending.type === "cancelled") this.#options.onChanged(job.app);
+  }
+
+  #fail(job: Job, error: unknown): void {
+    if (isUnexpected(error)) {
+      this.#options.logger.error({ build: job.id, app: job.app, err: error }, "a build failed");
+    }
+    const isMoved = error instanceof SourceMovedError && !job.isHeld;
+    if (isMoved) this.#options.onSourceMoved(job.app);
+    const failure = buildFailure(error, job.mask);
+    // The next look finds what is there now, and that is built.
+    this.#record(
+      job,
+      "failed",
+      isMoved ? { ...failure, reason: "SourceChanged", terminal: false } : failure,
+    );
+    this.#options.logger.info(
+      { build: job.id, app: job.app, reason: failure.reason, error: job.mask(messageOf(error)) },
+      "a build did not succeed",
+    );
+  }
+
+  /** It was told to end: what it threw then says nothing. */
+  #end(job: Job, ending: Ending): void {
+    const { timeoutMs } = this.#options;
+    switch (ending.type) {
+      case "cancelled":
+        this.#record(job, "cancelled", {
+          reason: "BuildCancelled",
+          message: `build ${job.id} was cancelled; deploy again to build anew`,
+          terminal: true,
+        });
+        return;
+      case "timedOut":
+        this.#record(job, "failed", {
+          reason: "BuildTimedOut",
+          message: `build ${job.id} was ended after ${Math.round(timeoutMs / 1000)} s, at ${job.step}; make it faster, or give more time with --build-timeout`,
+          terminal: true,
+        });
+        return;
+      case "superseded":
+        this.#close(job, "cancelled", `superseded by build ${ending.by}`);
+        return;
+      case "forgotten":
+        this.#close(job, "cancelled", "the app was deleted");
+        return;
+      case "shutdown":
+        this.#close(job, "abandoned", "Berth ended in the middle of this build");
+        return;
+      default:
+        ending satisfies never;
+    }
+  }
+
+  #record(job: Job, state: "failed" | "cancelled", failure: BuildFailure): void {
+    this.#options.results.set(job.app, job.image, { type: "failed", id: job.id, ...failure });
+    this.#close(job, state, failure.message);
+  }
+
+  #close(job: Job, state: Exclude<BuildRecordState, "queued" | "running">, message: string): void {
+    this.#options.run.store.builds.mark(job.id, state, { message });
+    this.#options.metrics?.builds.inc({ result: state });
+    job.log.end(`==> ${state}: ${message}`);
+  }
+
+  #stepTeller(job: Job): (step: string) => void {
+    const { clock, onChanged } = this.#options;
+    let toldMs = Number.NEGATIVE_INFINITY;
+    return (step) => {
+      job.at(job.mask(step));
+      if (clock.now() - toldMs < STEP_TOLD_EVERY_MS) return;
+      toldMs = clock.now();
+      onChanged(job.app);
+    };
+  }
+
+  #seconds(startedMs: number): string {
+    return ((this.#options.clock.now() - startedMs) / 1000).toFixed(1);
+  }
+}

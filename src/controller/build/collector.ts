@@ -1,0 +1,147 @@
+import type { Clock } from "../../base/clock.ts";
+import { isAbort } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { TaskGroup } from "../../base/task-group.ts";
+import { formatBytes } from "../../base/units.ts";
+import type { Store } from "../../store/store.ts";
+import type { ContainerRuntime } from "../runtime/port.ts";
+import type { ArchiveStore } from "./archive-store.ts";
+import type { BuildLogs } from "./build-logs.ts";
+import { type BuiltImage, builtImages, planCollection } from "./collection-plan.ts";
+import { protectedFrom } from "./protected.ts";
+
+/** Records and logs kept of each App: some weeks of an App that is deployed every day. */
+const RECORDS_KEPT_MAX = 50;
+
+export interface CollectorOptions {
+  readonly store: Store;
+  readonly runtime: ContainerRuntime;
+  readonly archives: ArchiveStore;
+  readonly logs: BuildLogs;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tasks: TaskGroup;
+  readonly keep: number;
+  readonly diskBytesMax: number;
+  /** The image that the source of an App comes to now; undefined while that is not known. */
+  readonly wantedImage: (app: string) => string | undefined;
+  /** Images that are being made, or wait for it. */
+  readonly imagesUnderWay: () => readonly string[];
+  readonly onImageRemoved: (reference: string) => void;
+}
+
+/** Takes away what builds have left behind and nobody goes back to: images, archives, records, logs. */
+export class Collector {
+  readonly #options: CollectorOptions;
+  #isRunning = false;
+  #isWanted = false;
+
+  constructor(options: CollectorOptions) {
+    this.#options = options;
+  }
+
+  /** Collects soon, one collection at a time. What cannot be reached now is met by the next one. */
+  request(): void {
+    this.#isWanted = true;
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    this.#options.tasks.run("collection of old builds", async (signal) => {
+      try {
+        while (this.#isWanted && !signal.aborted) {
+          this.#isWanted = false;
+          await this.#collect(signal);
+        }
+      } catch (error) {
+        if (isAbort(error) && signal.aborted) throw error;
+        this.#options.logger.warn({ err: error }, "old builds were not collected, will retry");
+      } finally {
+        this.#isRunning = false;
+      }
+    });
+  }
+
+  async #collect(signal: AbortSignal): Promise<void> {
+    const { store, runtime, archives, clock, keep, diskBytesMax } = this.#options;
+    const instance = store.instanceId;
+    await this.#collectRecords();
+    const images = await runtime.listImages({ instance }, signal);
+    const containers = await runtime.listContainers({ instance }, signal);
+    const kept = await archives.list();
+    // From here on nothing is waited for until the plan is made: what is guarded is guarded now.
+    const guarded = protectedFrom(store, containers, this.#options.wantedImage);
+    const plan = planCollection({
+      instance,
+      images,
+      archives: kept,
+      guarded: {
+        ...guarded,
+        images: new Set([...guarded.images, ...this.#options.imagesUnderWay()]),
+      },
+      keep,
+      bytesMax: diskBytesMax,
+      nowMs: clock.now(),
+    });
+    this.#adopt(builtImages(instance, images));
+    await this.#removeImages(plan.images, signal);
+    for (const { digest } of plan.archives) {
+      signal.throwIfAborted();
+      await archives.remove(digest);
+    }
+    if (plan.archives.length > 0) {
+      const bytes = plan.archives.reduce((sum, archive) => sum + archive.bytes, 0);
+      store.events.record({
+        kind: null,
+        name: "",
+        type: "Normal",
+        reason: "ArchivesCollected",
+        message: `${plan.archives.length} uploaded archives that no app names were removed (${formatBytes(bytes)})`,
+      });
+    }
+  }
+
+  /** A crash between the end of a build and its record leaves an image that no App would take away. */
+  #adopt(images: readonly BuiltImage[]): void {
+    const { ownedImages } = this.#options.store;
+    for (const { app, references } of images) {
+      if (!this.#options.store.get("App", app)) continue;
+      const known = ownedImages.list(app);
+      for (const reference of references)
+        if (!known.includes(reference)) ownedImages.add(reference, app);
+    }
+  }
+
+  async #removeImages(images: readonly BuiltImage[], signal: AbortSignal): Promise<void> {
+    const { store, runtime, onImageRemoved } = this.#options;
+    const removed = new Map<string, { count: number; bytes: number }>();
+    for (const image of images) {
+      let isRemoved = false;
+      for (const reference of image.references.length > 0 ? image.references : [image.id]) {
+        if (!(await runtime.removeImage(reference, signal))) continue;
+        isRemoved = true;
+        store.ownedImages.remove(reference, image.app);
+        onImageRemoved(reference);
+      }
+      if (!isRemoved) continue;
+      const sum = removed.get(image.app) ?? { count: 0, bytes: 0 };
+      removed.set(image.app, { count: sum.count + 1, bytes: sum.bytes + image.bytes });
+    }
+    for (const [app, { count, bytes }] of removed) {
+      if (!store.get("App", app)) continue;
+      store.events.record({
+        kind: "App",
+        name: app,
+        type: "Normal",
+        reason: "ImagesCollected",
+        message: `${count} ${count === 1 ? "image" : "images"} of older builds removed (${formatBytes(bytes)})`,
+      });
+    }
+  }
+
+  async #collectRecords(): Promise<void> {
+    const { store, logs } = this.#options;
+    for (const app of store.list("App")) {
+      const name = app.metadata.name;
+      await logs.remove(store.builds.remove({ app: name, keep: RECORDS_KEPT_MAX }));
+    }
+  }
+}

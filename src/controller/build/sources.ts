@@ -1,0 +1,246 @@
+import { digestOf } from "../../base/canonical.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { TaskGroup } from "../../base/task-group.ts";
+import { parseDuration } from "../../base/units.ts";
+import type { GitSource } from "../../resources/app.ts";
+import { type Resource, SOURCE_REVISION } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import { sameRepository, shownUrl } from "../git/url.ts";
+import { type BuildFailure, isUnexpected, sourceFailure } from "./failures.ts";
+import type { SourceState } from "./port.ts";
+import { secretMask } from "./secret-mask.ts";
+import { imageOf, isCommit, pinKey, sameRef, shortRevision, sourceName } from "./source-key.ts";
+import { type Look, SourceLooks } from "./source-looks.ts";
+import { SourceTimers } from "./source-timers.ts";
+
+export interface SourcesOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tasks: TaskGroup;
+  /** Finds out what the App's source stands for now: a commit, or a digest of content. */
+  readonly resolve: (resource: Resource<"App">, signal: AbortSignal) => Promise<string>;
+  /** The answer for this App is another one now. */
+  readonly onChanged: (app: string) => void;
+}
+
+/**
+ * What the sources of Apps stand for. The answer is a pin, found out once, beside the reconcilers,
+ * and kept: a restart, a moved branch or a server that is away changes nothing by itself. A pin moves
+ * when a person asks (DEPLOYED_AT), at the source's interval, and when a hook says that something was pushed.
+ */
+export class Sources {
+  readonly #options: SourcesOptions;
+  readonly #looks: SourceLooks;
+  readonly #timers: SourceTimers;
+  /** First looks that failed, until the reconciler takes the result. */
+  readonly #failures = new Map<
+    string,
+    { readonly attempt: string; readonly failure: BuildFailure }
+  >();
+  /** Apps whose last refresh failed: one event tells of it, not one each time. */
+  readonly #outOfSight = new Set<string>();
+
+  constructor(options: SourcesOptions) {
+    this.#options = options;
+    this.#looks = new SourceLooks({
+      tasks: options.tasks,
+      run: (look, signal) => this.#look(look, signal),
+    });
+    this.#timers = new SourceTimers(options.clock, (app) => this.#onTimer(app));
+  }
+
+  state(resource: Resource<"App">): SourceState {
+    const { name } = resource.metadata;
+    const { source } = resource.spec;
+    if (!source) {
+      const message = "the spec has no source";
+      return { type: "failed", reason: "SourceInvalid", message, terminal: true };
+    }
+    const revision = this.revision(resource);
+    if (revision !== undefined) {
+      this.#follow(resource);
+      return { type: "resolved", revision, image: this.#image(resource, revision) };
+    }
+    const attempt = this.#attempt(resource);
+    const failed = this.#failures.get(name);
+    if (failed?.attempt === attempt) return { type: "failed", ...failed.failure };
+    this.#failures.delete(name);
+    this.#looks.begin({ app: name, attempt, isRefresh: false });
+    return { type: "resolving", message: `looks at ${placeOf(resource)}` };
+  }
+
+  /** The revision that is held or pinned for the spec as it is; undefined while it is not known. */
+  revision(resource: Resource<"App">): string | undefined {
+    const held = resource.metadata.annotations[SOURCE_REVISION];
+    if (held !== undefined) return held;
+    const pin = this.#options.store.sourcePins.get(resource.metadata.name);
+    return pin?.key === pinKey(resource) ? pin.revision : undefined;
+  }
+
+  collect(app: string): void {
+    this.#failures.delete(app);
+  }
+
+  forget(app: string): void {
+    this.#looks.end(app);
+    this.#timers.forget(app);
+    this.#failures.delete(app);
+    this.#outOfSight.delete(app);
+    this.#options.store.sourcePins.remove(app);
+  }
+
+  /** Looks at all Apps that follow this repository; returns their names. */
+  pushed(repository: {
+    readonly urls: readonly string[];
+    readonly ref: string | undefined;
+  }): string[] {
+    const followers = this.#options.store.list("App").filter((resource) => {
+      const git = gitOf(resource);
+      if (!git || isHeld(resource) || resource.metadata.deletionTimestamp !== null) return false;
+      if (!repository.urls.some((url) => sameRepository(url, git.url))) return false;
+      if (git.ref === undefined || repository.ref === undefined) return !isCommit(git.ref);
+      return sameRef(git.ref, repository.ref);
+    });
+    for (const resource of followers) this.#refresh(resource, true);
+    return followers.map((resource) => resource.metadata.name);
+  }
+
+  /** No look begins by itself any more. */
+  close(): void {
+    this.#timers.clear();
+  }
+
+  /** Forgets what was pinned, because it is not to be had any more: the next question looks anew. */
+  unpin(app: string): void {
+    this.#options.store.sourcePins.remove(app);
+  }
+
+  #refresh(resource: Resource<"App">, news: boolean): void {
+    const app = resource.metadata.name;
+    const isRefresh = this.revision(resource) !== undefined;
+    // What failed before may be there now.
+    if (!isRefresh) this.#failures.delete(app);
+    this.#looks.begin({ app, attempt: this.#attempt(resource), isRefresh }, news);
+  }
+
+  #follow(resource: Resource<"App">): void {
+    const { name } = resource.metadata;
+    const git = gitOf(resource);
+    if (git?.interval === undefined || isHeld(resource) || isCommit(git.ref)) {
+      this.#timers.forget(name);
+      return;
+    }
+    const pinnedMs = this.#options.store.sourcePins.get(name)?.resolvedAtMs ?? 0;
+    this.#timers.arm(name, parseDuration(git.interval), pinnedMs);
+  }
+
+  #onTimer(app: string): void {
+    const resource = this.#options.store.get("App", app);
+    const isWanted =
+      resource?.metadata.deletionTimestamp === null && resource.spec.suspend !== true;
+    if (!isWanted || isHeld(resource) || gitOf(resource)?.interval === undefined) return;
+    this.#refresh(resource, false);
+  }
+
+  async #look(look: Look, signal: AbortSignal): Promise<void> {
+    const resource = this.#options.store.get("App", look.app);
+    if (!resource?.spec.source || this.#attempt(resource) !== look.attempt) return;
+    try {
+      const revision = await this.#options.resolve(resource, signal);
+      signal.throwIfAborted();
+      this.#found(look, resource, revision);
+    } catch (error) {
+      // An abort of anything else than this look is a server that did not answer.
+      signal.throwIfAborted();
+      this.#failed(look, resource, error);
+    }
+  }
+
+  #found(look: Look, resource: Resource<"App">, revision: string): void {
+    const { store, clock, onChanged } = this.#options;
+    const { app } = look;
+    this.#timers.looked(app);
+    this.#outOfSight.delete(app);
+    const key = pinKey(resource);
+    const before = store.sourcePins.get(app);
+    const isKnown = before?.key === key;
+    // An unchanged pin is not written again: that would be a flush to the disk at each interval.
+    if (isKnown && before.revision === revision) {
+      this.#follow(resource);
+      return;
+    }
+    store.batch(() => {
+      store.sourcePins.set(app, { key, revision, resolvedAtMs: clock.now() });
+      if (!isKnown) return;
+      store.events.record({
+        kind: "App",
+        name: app,
+        type: "Normal",
+        reason: "SourceChanged",
+        message: `${placeOf(resource)} went from ${shortRevision(before.revision)} to ${shortRevision(revision)}`,
+      });
+    });
+    this.#follow(resource);
+    onChanged(app);
+  }
+
+  #failed(look: Look, resource: Resource<"App">, error: unknown): void {
+    const { store, logger, onChanged } = this.#options;
+    const { app } = look;
+    if (isUnexpected(error)) logger.error({ app, err: error }, "a source could not be looked at");
+    const failure = sourceFailure(error, secretMask(store, resource.spec));
+    this.#timers.looked(app);
+    const known = this.revision(resource);
+    if (!look.isRefresh || known === undefined) {
+      this.#failures.set(app, { attempt: look.attempt, failure });
+      onChanged(app);
+      return;
+    }
+    this.#follow(resource);
+    if (this.#outOfSight.has(app)) return;
+    this.#outOfSight.add(app);
+    store.events.record({
+      kind: "App",
+      name: app,
+      type: "Warning",
+      reason: failure.reason,
+      message: `${placeOf(resource)} cannot be looked at, and the app stays at ${shortRevision(known)}: ${failure.message}`,
+    });
+  }
+
+  /** A failure counts for one source with one credential: another value of the Secret is worth another look. */
+  #attempt(resource: Resource<"App">): string {
+    const credential = gitOf(resource)?.credential;
+    const secret =
+      credential === undefined ? undefined : this.#options.store.get("Secret", credential);
+    return digestOf([
+      resource.metadata.uid,
+      pinKey(resource),
+      credential ?? null,
+      secret?.metadata.generation ?? null,
+    ]);
+  }
+
+  #image(resource: Resource<"App">, revision: string): string {
+    const { instanceId } = this.#options.store;
+    return imageOf(instanceId, resource.metadata.name, resource.spec, revision);
+  }
+}
+
+function gitOf(resource: Resource<"App">): GitSource | undefined {
+  const { source } = resource.spec;
+  return source && "git" in source ? source.git : undefined;
+}
+
+function isHeld(resource: Resource<"App">): boolean {
+  return resource.metadata.annotations[SOURCE_REVISION] !== undefined;
+}
+
+function placeOf(resource: Resource<"App">): string {
+  const git = gitOf(resource);
+  const { source } = resource.spec;
+  if (git) return `${git.ref ?? "HEAD"} of ${shownUrl(git.url)}`;
+  return source ? `the ${sourceName(source)}` : "nothing";
+}
