@@ -1,9 +1,34 @@
 import { systemClock } from "../../src/base/clock.ts";
+import { BerthError } from "../../src/base/errors.ts";
+import type { BuildImageOptions } from "../../src/controller/runtime/port.ts";
+import type { FakeImageBuild } from "../support/fake-image-builder.ts";
 import { FakeRuntime } from "../support/fake-runtime.ts";
 import { type RuntimeHarness, runtimeContract } from "./runtime-contract.ts";
 
 const command = ["sh", "-c", "echo out; exit 3"];
 const auth = { server: "registry.test", username: "berth", password: "open sesame" };
+
+function fakeBuild({ dockerfile, args, auths }: BuildImageOptions): FakeImageBuild {
+  const steps = ["FROM web:1", "RUN make"];
+  switch (dockerfile) {
+    case "works":
+      return { steps, lines: [`made for ${args["WHO"]}`], image: { exposedPorts: [8080] } };
+    case "fails":
+      return { steps, fails: { step: 2, exitCode: 7, lines: ["no such module"] } };
+    case "unreadable":
+      return { error: new BerthError("build_failed", "the Dockerfile cannot be read: line 2") };
+    case "no-base":
+      return { error: new BerthError("image_not_found", "there is no such image") };
+    case "private-base": {
+      const isKnown = auths.some(
+        (item) => item.server === auth.server && item.password === auth.password,
+      );
+      return isKnown ? {} : { error: new BerthError("registry_denied", "the registry denied") };
+    }
+    default:
+      return { steps, lines: ["waiting"], hangs: true };
+  }
+}
 
 runtimeContract("the fake", async (): Promise<RuntimeHarness> => {
   const runtime = new FakeRuntime({
@@ -27,6 +52,7 @@ runtimeContract("the fake", async (): Promise<RuntimeHarness> => {
     },
   });
   const { engine } = runtime;
+  engine.builder.script = ({ options }) => fakeBuild(options);
   return {
     runtime,
     web: "web:1",
@@ -41,6 +67,25 @@ runtimeContract("the fake", async (): Promise<RuntimeHarness> => {
       auth,
     },
     command,
+    builds: {
+      context: async function* () {
+        yield Buffer.from("a context");
+      },
+      dockerfiles: {
+        works: "works",
+        fails: "fails",
+        unreadable: "unreadable",
+        noBase: "no-base",
+        privateBase: "private-base",
+        waits: "waits",
+      },
+      auth,
+      forgetPrivateBase: async () => {},
+      tag: async (image, tag) => {
+        const held = [...engine.held.values()].find((item) => item.id === image);
+        if (held) engine.held.set(tag, held);
+      },
+    },
     hands: {
       kill: async (id) => runtime.kill(id),
       rename: async (id, name) => runtime.rename(id, name),

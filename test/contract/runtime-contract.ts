@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { delay, systemClock } from "../../src/base/clock.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
@@ -11,6 +12,7 @@ import type {
   RuntimeEvent,
 } from "../../src/controller/runtime/port.ts";
 import { randomInstance } from "../support/random-instance.ts";
+import { type BuildHarness, buildContract } from "./build-contract.ts";
 
 /** What the contract needs beside a runtime: images that behave, and a person at the engine. */
 export interface RuntimeHarness extends AsyncDisposable {
@@ -33,6 +35,8 @@ export interface RuntimeHarness extends AsyncDisposable {
   };
   /** A command that writes "out" and ends with 3. */
   readonly command: readonly string[];
+  /** What the contexts of `harness.builds` hold: Dockerfiles that do what their names say. */
+  readonly builds: BuildHarness;
   readonly hands: {
     kill(id: string): Promise<void>;
     rename(id: string, name: string): Promise<void>;
@@ -259,6 +263,36 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         ).rejects.toMatchObject({ code: "port_taken" });
       });
 
+      it("lets the engine pick a free port for each that wants any", async () => {
+        await begin();
+        const any = { containerPort: 8080, protocol: "tcp", hostAddress: "127.0.0.1" } as const;
+        const publish = [{ ...any, hostPort: 0 }];
+        const ids = [await run("any-port-1", { publish }), await run("any-port-2", { publish })];
+        const found = await Promise.all(ids.map(observed));
+        const ports = found.map(({ addresses }) => Number(addresses[0]?.address.split(":")[1]));
+        for (const port of ports) expect(port).toBeGreaterThan(0);
+        expect(new Set(ports).size).toBe(2);
+        expect(found.map((container) => container.state)).toEqual(["running", "running"]);
+        for (const id of ids) await runtime.stopContainer(id, 2_000, signal);
+        expect((await observed(ids[0] ?? "")).addresses).toEqual([]);
+      });
+
+      it("has an address on each of its networks while it runs, and none before and after", async () => {
+        await begin();
+        const other = `${prefix}-net-other-${count}`;
+        await runtime.ensureNetwork(other, { [INSTANCE]: instance }, signal);
+        const id = await runtime.createContainer(spec("addressed"), signal);
+        expect((await observed(id)).networkAddresses).toEqual({});
+        await runtime.connectNetwork(id, other, ["addressed"], signal);
+        await runtime.startContainer(id, signal);
+        const { networkAddresses } = await observed(id);
+        expect(Object.keys(networkAddresses).toSorted()).toEqual([network, other].toSorted());
+        for (const address of Object.values(networkAddresses))
+          expect(isIP(address)).toBeGreaterThan(0);
+        await runtime.stopContainer(id, 2_000, signal);
+        expect((await observed(id)).networkAddresses).toEqual({});
+      });
+
       it("shows the exit code of one that ended by itself", async () => {
         await begin();
         const id = await run("exits", { image: harness.exits });
@@ -467,6 +501,10 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await pull(harness.registry.denied, harness.registry.auth);
         expect(await runtime.removeImage(harness.registry.denied, signal)).toBe(true);
       });
+    });
+
+    describe.each(["classic", "buildkit"] as const)("builds with %s", (builder) => {
+      buildContract(() => harness, builder);
     });
 
     describe("logs", () => {

@@ -1,4 +1,5 @@
 import type Docker from "dockerode";
+import { RootFs } from "../../scripts/base-image.mjs";
 import { systemClock } from "../../src/base/clock.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
 import { type RuntimeHarness, runtimeContract } from "../contract/runtime-contract.ts";
@@ -27,6 +28,20 @@ runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
       auth: { server: closed.address, ...REGISTRY_USER },
     },
     command: ["sh", "-c", "echo out; exit 3"],
+    builds: {
+      ...dockerfiles({ missing: `${open.address}/missing:1`, denied: deniedImage }),
+      auth: { server: closed.address, ...REGISTRY_USER },
+      // The classic builder keeps the base under its tag.
+      forgetPrivateBase: async () =>
+        void (await docker
+          .getImage(deniedImage)
+          .remove()
+          .catch(() => {})),
+      tag: async (image, tag) => {
+        const colon = tag.lastIndexOf(":");
+        await docker.getImage(image).tag({ repo: tag.slice(0, colon), tag: tag.slice(colon + 1) });
+      },
+    },
     hands: {
       kill: async (id) => void (await docker.getContainer(id).kill()),
       rename: async (id, name) => void (await docker.getContainer(id).rename({ name })),
@@ -63,6 +78,35 @@ runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
     },
   };
 });
+
+/** A context with a Dockerfile for each case of the contract. */
+function dockerfiles(bases: { missing: string; denied: string }) {
+  const from = `FROM ${WEB}`;
+  const files = {
+    works: [from, "ARG WHO=nobody", 'RUN echo "made for $WHO" | tee /made', "COPY hello.txt /"],
+    fails: [from, "RUN echo begins", "RUN echo 'no such module' >&2; exit 7"],
+    unreadable: [from, "BREW coffee"],
+    noBase: [`FROM ${bases.missing}`, "RUN true"],
+    privateBase: [`FROM ${bases.denied}`, "RUN true"],
+    waits: [from, "RUN echo waiting; sleep 1000"],
+  };
+  const fs = new RootFs().file("hello.txt", "hello\n");
+  for (const [name, lines] of Object.entries(files)) fs.file(name, `${lines.join("\n")}\n`);
+  const tar = fs.tar();
+  return {
+    dockerfiles: {
+      works: "works",
+      fails: "fails",
+      unreadable: "unreadable",
+      noBase: "noBase",
+      privateBase: "privateBase",
+      waits: "waits",
+    },
+    context: async function* () {
+      yield tar;
+    },
+  };
+}
 
 async function named(docker: Docker, name: string): Promise<Docker.ContainerInfo | undefined> {
   const all = await docker.listContainers({ all: true });

@@ -12,6 +12,7 @@ import type {
   PublishSpec,
   RuntimeEvent,
 } from "../../src/controller/runtime/port.ts";
+import { FakeImageBuilder } from "./fake-image-builder.ts";
 
 /** What containers of an image do once they are started. Everything left out: it runs for ever, and is healthy at once. */
 export interface FakeImage {
@@ -86,6 +87,7 @@ export class FakeEngine {
   readonly volumes = new Map<string, Labels>();
   readonly held = new Map<string, HeldImage>();
   readonly registry = new Map<string, FakeImage>();
+  readonly builder = new FakeImageBuilder(this);
   readonly #containers = new Map<string, FakeContainer>();
   readonly #listeners = new Set<(event: EngineEvent) => void>();
   readonly #changed = new Set<() => void>();
@@ -102,6 +104,11 @@ export class FakeEngine {
 
   get reachable(): boolean {
     return this.#reachable;
+  }
+
+  /** Addresses are given out from the first one on again, as after a restart of the machine. */
+  reuseAddresses(): void {
+    this.#addresses = 0;
   }
 
   /** While unreachable every call is refused and event streams are cut. */

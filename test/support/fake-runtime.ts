@@ -2,6 +2,8 @@ import { type Clock, delay } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
 import type {
+  BuildImageOptions,
+  BuildOutput,
   ContainerRuntime,
   ContainerSpec,
   EngineInfo,
@@ -67,6 +69,7 @@ const writes: ReadonlySet<CallName> = new Set<CallName>([
   "ensureVolume",
   "removeVolume",
   "pullImage",
+  "buildImage",
   "removeImage",
 ]);
 
@@ -222,6 +225,11 @@ export class FakeRuntime implements ContainerRuntime {
     );
   }
 
+  /** In memory there is nothing to reach. */
+  networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    return this.#call("networkSubnets", [name], signal, () => []);
+  }
+
   removeNetwork(name: string, signal: AbortSignal): Promise<void> {
     return this.#call("removeNetwork", [name], signal, () => {
       const used = this.engine
@@ -293,23 +301,34 @@ export class FakeRuntime implements ContainerRuntime {
     });
   }
 
-  buildImage(): Promise<{ readonly imageId: string; readonly bytes: number }> {
-    return Promise.reject(new BerthError("not_implemented", "images cannot be built yet"));
+  buildImage(
+    context: AsyncIterable<Uint8Array>,
+    options: BuildImageOptions,
+    onOutput: (line: BuildOutput) => void,
+    signal: AbortSignal,
+  ): Promise<{ readonly imageId: string; readonly bytes: number }> {
+    const heard = (line: BuildOutput) => {
+      if (!this.#dead) onOutput(line);
+    };
+    return this.#call("buildImage", [options], signal, () =>
+      this.engine.builder.build(context, options, heard, signal),
+    );
   }
 
-  listImages(): Promise<OwnImage[]> {
-    return Promise.resolve([]);
+  listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<OwnImage[]> {
+    return this.#call("listImages", [filter], signal, () =>
+      this.engine.builder.list(filter.instance),
+    );
   }
 
-  freeBytes(): Promise<number | undefined> {
-    return Promise.resolve(undefined);
+  freeBytes(signal: AbortSignal): Promise<number | undefined> {
+    return this.#call("freeBytes", [], signal, () => this.engine.builder.freeBytes);
   }
 
   removeImage(reference: string, signal: AbortSignal): Promise<boolean> {
-    return this.#call("removeImage", [reference], signal, () => {
-      const used = this.engine.containers().some((container) => container.spec.image === reference);
-      return !used && this.engine.held.delete(reference);
-    });
+    return this.#call("removeImage", [reference], signal, () =>
+      this.engine.builder.remove(reference),
+    );
   }
 
   async *logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine> {

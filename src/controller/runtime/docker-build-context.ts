@@ -32,6 +32,12 @@ export class ContextUpload implements Disposable {
     return this.#failure;
   }
 
+  /** Calls once with the failure, at once where it has happened already. */
+  onFailure(listener: (error: unknown) => void): void {
+    if (this.#failure !== undefined) listener(this.#failure);
+    else this.stream.once("error", (error) => listener(this.#failure ?? error));
+  }
+
   [Symbol.dispose](): void {
     this.stream.destroy();
     // Its iterator may wait for data that never comes, and would be told of the end only then.

@@ -100,13 +100,13 @@ function dockerfileFailure(
   if (parse)
     return failed(
       `the Dockerfile cannot be read: line ${parse[1]}: ${tidy(parse[2] ?? "")}`,
-      "where it uses heredocs (<<EOF), it needs the builder buildkit",
+      "correct that line; heredocs (<<EOF) need BuildKit",
     );
   const option = /the (--[a-z-]+) option requires BuildKit/i.exec(text)?.[1];
   if (option)
     return failed(
       `${step ? named(step) : "the Dockerfile"} uses ${option}, which only BuildKit knows`,
-      "set builder: buildkit in the build options of the App's source",
+      "it has to be built with BuildKit, or without that option",
     );
   if (/\bbuildkit (?:is )?not (?:supported|available|enabled)/i.test(text))
     return failed(

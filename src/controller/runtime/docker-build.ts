@@ -53,6 +53,26 @@ async function build(
   reader: BuildReader,
   signal: AbortSignal,
 ): Promise<string> {
+  signal.throwIfAborted();
+  // A source that breaks ends the request at whatever point it is, also before it has begun.
+  const ended = new AbortController();
+  const onAbort = () => ended.abort(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  upload.onFailure((error) => ended.abort(error));
+  try {
+    return await request(connection, upload, options, reader, ended.signal);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+async function request(
+  connection: DockerConnection,
+  upload: ContextUpload,
+  options: BuildImageOptions,
+  reader: BuildReader,
+  signal: AbortSignal,
+): Promise<string> {
   const asked = `build the image ${options.tag}`;
   await using session =
     options.builder === "buildkit"

@@ -1,0 +1,200 @@
+import { createHash } from "node:crypto";
+import { delay, timestamp } from "../../src/base/clock.ts";
+import { BerthError } from "../../src/base/errors.ts";
+import { INSTANCE } from "../../src/controller/labels.ts";
+import type {
+  BuildImageOptions,
+  BuildOutput,
+  Labels,
+  OwnImage,
+} from "../../src/controller/runtime/port.ts";
+import type { FakeEngine, FakeImage } from "./fake-engine.ts";
+
+/** What the engine does with one build. Everything left out: two steps, at once, and an image that does what the default FakeImage does. */
+export interface FakeImageBuild {
+  /** From the end of the context to the end of the build; default 0. */
+  readonly buildMs?: number;
+  /** Instructions; default a FROM and a COPY. */
+  readonly steps?: readonly string[];
+  /** Lines that the last step writes. */
+  readonly lines?: readonly string[];
+  /** What containers of the built image do. */
+  readonly image?: FakeImage;
+  /** This step ends with a code after these lines; steps count from 1. */
+  readonly fails?: {
+    readonly step: number;
+    readonly exitCode?: number;
+    readonly lines?: readonly string[];
+  };
+  /** Thrown in place of a result, before any step. */
+  readonly error?: BerthError;
+  /** The last step never ends; only an abort does. */
+  readonly hangs?: boolean;
+  /** The connection breaks during the last step, and the engine ends the build. */
+  readonly cut?: boolean;
+  readonly bytes?: number;
+}
+
+/** One build as the engine has seen it; `ended` says how. */
+export interface FakeBuildRun {
+  readonly options: BuildImageOptions;
+  readonly contextBytes: number;
+  /** sha256 of the context, 64 hexadecimal digits. */
+  readonly contextDigest: string;
+  ended: "running" | "succeeded" | "failed" | "cancelled" | "cut";
+}
+
+interface BuiltImage {
+  readonly labels: Labels;
+  readonly bytes: number;
+  readonly createdMs: number;
+}
+
+const DEFAULT_STEPS = ["FROM scratch", "COPY . /app"];
+
+/**
+ * The image builder of a FakeEngine. The same context, Dockerfile, target, args and labels give the
+ * same image, as a build cache does.
+ */
+export class FakeImageBuilder {
+  /** What builds do; a function decides for each. */
+  script: FakeImageBuild | ((run: FakeBuildRun) => FakeImageBuild) = {};
+  /** Every build that was begun, the oldest first. */
+  readonly runs: FakeBuildRun[] = [];
+  /** What `freeBytes` tells. */
+  freeBytes: number | undefined = 100 * 2 ** 30;
+  readonly #engine: FakeEngine;
+  readonly #images = new Map<string, BuiltImage>();
+
+  constructor(engine: FakeEngine) {
+    this.#engine = engine;
+  }
+
+  async build(
+    context: AsyncIterable<Uint8Array>,
+    options: BuildImageOptions,
+    onOutput: (line: BuildOutput) => void,
+    signal: AbortSignal,
+  ): Promise<{ imageId: string; bytes: number }> {
+    const hash = createHash("sha256");
+    let contextBytes = 0;
+    for await (const chunk of context) {
+      signal.throwIfAborted();
+      hash.update(chunk);
+      contextBytes += chunk.length;
+    }
+    const run: FakeBuildRun = {
+      options,
+      contextBytes,
+      contextDigest: hash.digest("hex"),
+      ended: "running",
+    };
+    this.runs.push(run);
+    const build = typeof this.script === "function" ? this.script(run) : this.script;
+    try {
+      await this.#steps(build, onOutput, signal);
+      run.ended = "succeeded";
+      return this.#make(run, build);
+    } catch (error) {
+      run.ended = signal.aborted ? "cancelled" : build.cut ? "cut" : "failed";
+      throw error;
+    }
+  }
+
+  list(instance: string): OwnImage[] {
+    return [...this.#images]
+      .filter(([, image]) => image.labels[INSTANCE] === instance)
+      .map(([id, image]) => ({
+        id,
+        tags: this.#tagsOf(id),
+        labels: image.labels,
+        bytes: image.bytes,
+        createdAt: timestamp(image.createdMs),
+      }));
+  }
+
+  /** By tag, or by id with all its tags; false where it is missing or in use. */
+  remove(reference: string): boolean {
+    const { held } = this.#engine;
+    const isId = reference.startsWith("sha256:");
+    const containers = this.#engine.containers();
+    const isUsed = containers.some(
+      (item) => item.spec.image === reference || (isId && item.imageId === reference),
+    );
+    const id = isId ? reference : held.get(reference)?.id;
+    if (isUsed || id === undefined) return false;
+    const names = isId ? this.#tagsOf(id) : [reference];
+    for (const name of names) held.delete(name);
+    const wasThere = names.length > 0 || this.#images.has(id);
+    const isNamed = this.#tagsOf(id).length > 0;
+    if (!isNamed && !containers.some((item) => item.imageId === id)) this.#images.delete(id);
+    return wasThere;
+  }
+
+  async #steps(
+    build: FakeImageBuild,
+    onOutput: (line: BuildOutput) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (build.error) throw build.error;
+    const steps = build.steps ?? DEFAULT_STEPS;
+    for (const [index, text] of steps.entries()) {
+      const number = index + 1;
+      onOutput({ type: "step", number, total: steps.length, text });
+      const isLast = number === steps.length;
+      const fails = build.fails?.step === number ? build.fails : undefined;
+      const lines = fails?.lines ?? (isLast ? (build.lines ?? []) : []);
+      for (const line of lines) onOutput({ type: "log", text: line });
+      if (isLast && build.hangs) await forever(signal);
+      if ((isLast || fails) && build.buildMs)
+        await delay(this.#engine.clock, build.buildMs, signal);
+      signal.throwIfAborted();
+      if (fails) throw stepFailed(number, steps.length, text, fails.exitCode ?? 1, lines);
+      if (isLast && build.cut)
+        throw new BerthError(
+          "engine_unreachable",
+          "cannot build the image: the engine is away, the connection was cut",
+        );
+    }
+  }
+
+  #make({ options, contextDigest }: FakeBuildRun, build: FakeImageBuild) {
+    const { clock, held } = this.#engine;
+    const { tag, labels, dockerfile, target, args } = options;
+    const recipe = JSON.stringify([contextDigest, labels, dockerfile, target, args]);
+    const imageId = `sha256:${createHash("sha256").update(recipe).digest("hex")}`;
+    const bytes = build.bytes ?? 10 * 2 ** 20;
+    if (!this.#images.has(imageId))
+      this.#images.set(imageId, { labels, bytes, createdMs: clock.now() });
+    held.set(tag, { id: imageId, image: build.image ?? {} });
+    return { imageId, bytes };
+  }
+
+  #tagsOf(id: string): string[] {
+    return [...this.#engine.held]
+      .filter(([, image]) => image.id === id)
+      .map(([tag]) => tag)
+      .toSorted();
+  }
+}
+
+function stepFailed(
+  number: number,
+  total: number,
+  text: string,
+  exitCode: number,
+  lines: readonly string[],
+): BerthError {
+  const tail = lines.length > 0 ? `; last lines: ${lines.join(" | ")}` : "";
+  return new BerthError(
+    "build_failed",
+    `step ${number} of ${total} (${text}) failed with exit code ${exitCode}${tail}`,
+  );
+}
+
+function forever(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
