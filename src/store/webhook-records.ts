@@ -62,7 +62,7 @@ export interface DeliveryRecord {
   /** pending -> delivered or failed. */
   readonly state: "pending" | "delivered" | "failed";
   readonly attempts: number;
-  /** When a pending one is due, in epoch milliseconds; null otherwise. */
+  /** When a pending one is due, in epoch milliseconds; null: at once, or it is not pending. */
   readonly nextAtMs: number | null;
   /** The status of the last answer; null where there was none. */
   readonly status: number | null;

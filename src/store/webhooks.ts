@@ -93,9 +93,9 @@ export class SqliteWebhookStore implements WebhookStore {
   }
 
   enqueue(delivery: Parameters<WebhookStore["enqueue"]>[0]): DeliveryRecord {
-    const nowMs = this.#clock.now();
+    const created_at = timestamp(this.#clock.now());
     return this.#transactions.write(() => {
-      this.#rows.insert.run({ ...delivery, next_at_ms: nowMs, created_at: timestamp(nowMs) });
+      this.#rows.insert.run({ ...delivery, created_at });
       this.#rows.trim.run({ webhook: delivery.webhook, keep: DELIVERIES_KEPT_MAX });
       const row = this.#rows.get.get(delivery.id);
       if (!row) throw new Error("a delivery that was just written is not there");
@@ -127,7 +127,7 @@ export class SqliteWebhookStore implements WebhookStore {
   }
 
   again(id: string): boolean {
-    return this.#transactions.write(() => this.#rows.again.run(this.#clock.now(), id).changes > 0);
+    return this.#transactions.write(() => this.#rows.again.run(id).changes > 0);
   }
 
   told(app: string): string | undefined {
@@ -149,12 +149,10 @@ type DeliveryStatements = ReturnType<typeof deliveryStatements>;
 
 function deliveryStatements(db: SqliteDatabase) {
   return {
-    insert: db.prepare<
-      [Parameters<WebhookStore["enqueue"]>[0] & { next_at_ms: number; created_at: string }]
-    >(`
+    insert: db.prepare<[Parameters<WebhookStore["enqueue"]>[0] & { created_at: string }]>(`
       INSERT INTO webhook_deliveries
-        (id, webhook, event, app, payload, state, attempts, next_at_ms, created_at)
-      VALUES (@id, @webhook, @event, @app, @payload, 'pending', 0, @next_at_ms, @created_at)`),
+        (id, webhook, event, app, payload, state, attempts, created_at)
+      VALUES (@id, @webhook, @event, @app, @payload, 'pending', 0, @created_at)`),
     // Those that have been sent go before those that wait.
     trim: db.prepare<[{ webhook: string; keep: number }]>(`
       DELETE FROM webhook_deliveries WHERE number IN (
@@ -176,8 +174,8 @@ function deliveryStatements(db: SqliteDatabase) {
       UPDATE webhook_deliveries SET state = @state, attempts = attempts + 1, next_at_ms = @nextAtMs,
         status = @status, message = @message, finished_at = @finishedAt
       WHERE id = @id`),
-    again: db.prepare<[number, string]>(`
-      UPDATE webhook_deliveries SET state = 'pending', attempts = 0, next_at_ms = ?,
+    again: db.prepare<[string]>(`
+      UPDATE webhook_deliveries SET state = 'pending', attempts = 0, next_at_ms = NULL,
         finished_at = NULL
       WHERE id = ?`),
   };

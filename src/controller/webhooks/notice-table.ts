@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Resource } from "../../resources/resource.ts";
 import { findCondition } from "../../resources/status.ts";
 import type { WebhookEvent } from "../../resources/webhook-events.ts";
@@ -37,11 +38,16 @@ export interface AppNotices {
 /** A container that ends and is started again is back well within this; nobody is woken for it. */
 export const HEALTH_LOST_AFTER_MS = 10_000;
 
-/** Failures of a build, among the reasons of a stalled App and of a revert. */
+/** What no image comes of, among the reasons of a stalled App and of a revert. */
 const buildReasons: ReadonlySet<string> = new Set([
   "BuildFailed",
   "BuildTimedOut",
   "BuildCancelled",
+  "BuildsNotAvailable",
+  "SourceInvalid",
+  "SourceChanged",
+  "GitDenied",
+  "GitNotFound",
 ]);
 
 export function noticesOfApp(
@@ -58,7 +64,7 @@ export function noticesOfApp(
   if (!status || deletionTimestamp !== null) return { notices: [], told: known, recheckAt: null };
   let told = known;
   const notices: Notice[] = [];
-  const { quarantine, stalled, attempt } = status.memory;
+  const { quarantine, stable } = status.memory;
   const ready = findCondition(status.conditions, "Ready");
   const isReady = ready?.status === "True" && ready.observedGeneration === generation;
 
@@ -70,20 +76,26 @@ export function noticesOfApp(
     notices.push({ events, message, generation: quarantine.generation });
     told = { ...told, reverted: quarantine.generation, deployed: null };
   }
-  if (stalled) {
-    const failed = `${generation} ${stalled.reason}`;
-    const events: WebhookEvent[] = buildReasons.has(stalled.reason)
-      ? ["build_failed", "failed"]
-      : ["failed"];
-    if (failed !== told.failed) notices.push({ events, message: stalled.message, generation });
+  const stalled = findCondition(status.conditions, "Stalled");
+  if (stalled?.status === "True" && stalled.observedGeneration === generation) {
+    const { reason, message } = stalled;
+    const isBuild = buildReasons.has(reason);
+    // Each commit of a branch is built for the same generation: their failures differ in what they say.
+    const failed = isBuild
+      ? `${generation} ${reason} ${digest(message)}`
+      : `${generation} ${reason}`;
+    const events: WebhookEvent[] = isBuild ? ["build_failed", "failed"] : ["failed"];
+    if (failed !== told.failed) notices.push({ events, message, generation });
     told = { ...told, failed };
   }
-  if (isReady && attempt !== null && attempt.hash !== told.deployed) {
+  if (isReady) told = { ...told, failed: null };
+  // Ready for long enough to count as good: what answers one probe and then ends was never deployed.
+  if (isReady && stable !== null && stable.hash !== told.deployed) {
     const revision = status.revisions.applied ?? status.revisions.attempted;
     const which = revision === null ? "" : `, revision ${revision},`;
     const message = `generation ${generation}${which} is running and healthy`;
     notices.push({ events: ["deployed"], message, generation });
-    told = { ...told, deployed: attempt.hash };
+    told = { ...told, deployed: stable.hash };
   }
   if (isReady && told.isUnhealthy) {
     notices.push({ events: ["recovered"], message: "running and healthy again", generation });
@@ -122,4 +134,8 @@ export function noticesOfEvent(event: EventRecord): readonly Notice[] {
   const { kind, name, reason, message } = event;
   if (reason !== "Pruned" || kind === null) return [];
   return [{ events: ["pruned"], message: `${kind} ${name}: ${message}`, generation: null }];
+}
+
+function digest(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 16);
 }
