@@ -16,7 +16,7 @@ import type { Resource } from "../../src/resources/resource.ts";
 import { FakeEngine } from "./fake-engine.ts";
 import { FakeRuntime } from "./fake-runtime.ts";
 import { openTestStore, type TestStore } from "./store.ts";
-import type { VirtualClock } from "./virtual-clock.ts";
+import { VirtualClock } from "./virtual-clock.ts";
 
 export const REPOSITORY = "https://git.example.org/team/app.git";
 export const DOCKERFILE = "FROM scratch\nCOPY . /app\n";
@@ -55,11 +55,12 @@ export class MemoryGit implements GitClient {
 
 /** A build service on an engine and on repositories in memory, with real files. */
 export class BuildBench implements AsyncDisposable {
-  readonly held: TestStore = openTestStore({ instanceId: "0123abcd" });
-  readonly clock: VirtualClock = this.held.clock;
+  /** Begins now: files have the machine's time. */
+  readonly clock = new VirtualClock(Date.now());
+  readonly held: TestStore = openTestStore({ instanceId: "0123abcd", clock: this.clock });
   readonly git = new MemoryGit();
   readonly engine = new FakeEngine(this.clock);
-  readonly runtime = new FakeRuntime({ clock: this.clock, engine: this.engine });
+  runtime = new FakeRuntime({ clock: this.clock, engine: this.engine });
   readonly woken: string[] = [];
   readonly archives: ArchiveStore;
   service: BuildService;
@@ -106,6 +107,13 @@ export class BuildBench implements AsyncDisposable {
       ...options,
     });
     return this.service;
+  }
+
+  /** As SIGKILL: nothing that goes on is awaited or ended. The next service finds what is left. */
+  kill(): void {
+    this.runtime.die();
+    this.runtime = new FakeRuntime({ clock: this.clock, engine: this.engine });
+    this.newService();
   }
 
   apply(
