@@ -35,7 +35,7 @@ export function readGitHook(headers: IncomingHttpHeaders, body: Buffer): GitHook
     throw new BerthError("invalid_request", "the body is not that of a push");
   }
   // A branch that was taken away leaves nothing to fetch.
-  if (payload["deleted"] === true || /^0{40}$/.test(String(payload["after"] ?? ""))) {
+  if (payload["deleted"] === true || payload["after"] === "0".repeat(40)) {
     return { type: "other" };
   }
   const repository = recordOf(payload["repository"]) ?? {};

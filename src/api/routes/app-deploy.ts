@@ -107,7 +107,7 @@ function changeOf(app: Resource<"App">, { image, git }: DeployBody, nowMs: numbe
   if (image !== undefined && git !== undefined) {
     throw new BerthError("invalid_request", "give one of image and git, not both");
   }
-  if (image !== undefined) return { change: imageChange(image), what: String(image) };
+  if (image !== undefined) return { change: imageChange(image), what: image };
   if (git !== undefined) return { change: gitChange(git, nowMs), what: git.url };
   if (app.spec.source === undefined) {
     throw new BerthError("invalid_request", "give one of image and git: the app has no source", {

@@ -174,7 +174,7 @@ export class FolderSync implements Disposable {
         !known.retry &&
         !lost.has(path);
       if (isSame) next.set(path, { ...known, stamp: scanned.stamp });
-      else loaded.set(path, loadFile(path, scanned, content));
+      else loaded.set(path, loadFile(this.#folder, path, scanned, content));
     };
     const worker = async (): Promise<void> => {
       for (let path = queue.pop(); path !== undefined; path = queue.pop()) await read(path);

@@ -1,5 +1,6 @@
 import { type ParsedDocument, type ParseProblem, parseDocuments } from "../../resources/parse.ts";
 import type { SpecFileReport } from "../port.ts";
+import { withAbsoluteSource } from "./local-source.ts";
 import type { FileView, ResourceKey } from "./prune-guard.ts";
 import type { FileContent } from "./read-file.ts";
 import type { ScannedFile } from "./scan.ts";
@@ -35,7 +36,13 @@ export interface LoadedFile {
   readonly mentions: (word: string) => boolean;
 }
 
-export function loadFile(path: string, scanned: ScannedFile, content: FileContent): LoadedFile {
+/** `folder` is the watched one, as an absolute path. */
+export function loadFile(
+  folder: string,
+  path: string,
+  scanned: ScannedFile,
+  content: FileContent,
+): LoadedFile {
   const { stamp } = scanned;
   if ("problem" in content) {
     const error = { line: 1, column: 1, message: content.problem };
@@ -49,13 +56,14 @@ export function loadFile(path: string, scanned: ScannedFile, content: FileConten
       mentions: never,
     };
   }
-  const { documents, errors } = parseDocuments(content.bytes);
+  const { documents: written, errors } = parseDocuments(content.bytes);
   const { hash } = content;
   if (errors.length > 0) {
     const text = Buffer.from(content.bytes).toString("latin1");
     const mentions = (word: string) => hasWord(text, word);
     return { path, stamp, hash, documents: [], errors, keys: undefined, mentions };
   }
+  const documents = written.map((document) => withAbsoluteSource(document, folder, path));
   const keys = documents.map(({ manifest }) => ({
     kind: manifest.kind,
     name: manifest.metadata.name,

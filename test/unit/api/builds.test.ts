@@ -21,6 +21,10 @@ const build = (revision: string, app = "web") =>
 const get = (path: string, accept = "application/json") =>
   api.request({ url: `/api/apps/web/builds${path}`, headers: { accept } });
 
+async function* chunks() {
+  for (let index = 0; index < 50; index += 1) yield Buffer.alloc(20_000, index);
+}
+
 describe("builds", () => {
   it("are listed newest first, one is shown, and an app shows its last", async () => {
     const [first, second] = [build("aaa"), build("bbb")];
@@ -110,9 +114,6 @@ describe("the log of a build", () => {
 describe("the client", () => {
   it("uploads archives and deploys them as they come", async () => {
     const client = createClient({ baseUrl: await api.listen(), token: api.token("write") });
-    async function* chunks() {
-      for (let index = 0; index < 50; index += 1) yield Buffer.alloc(20_000, index);
-    }
     const { digest, bytes } = await client.builds.upload(chunks());
     expect(bytes).toBe(1_000_000);
     const write = await client.apps.deploySource({ name: "new", port: 80 }, chunks());

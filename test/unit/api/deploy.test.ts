@@ -36,6 +36,14 @@ const deploy = (config: object, content: string, query = "") =>
     query,
   );
 
+const put = (payload: string | Buffer, type = "application/gzip") =>
+  api.request({
+    method: "PUT",
+    url: "/api/archives",
+    payload,
+    headers: { "content-type": type },
+  });
+
 describe("POST /api/deploy", () => {
   const config = JSON.stringify({ name: "web", port: 80 });
 
@@ -246,14 +254,6 @@ describe("POST /api/deploy", () => {
 });
 
 describe("PUT /api/archives", () => {
-  const put = (payload: string | Buffer, type = "application/gzip") =>
-    api.request({
-      method: "PUT",
-      url: "/api/archives",
-      payload,
-      headers: { "content-type": type },
-    });
-
   it("keeps an archive of whatever type, and answers its digest", async () => {
     for (const type of ["application/gzip", "application/json", "text/plain", "x/y"]) {
       const response = await put("{not json", type);
