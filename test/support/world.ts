@@ -28,6 +28,8 @@ export class World implements AsyncDisposable {
   readonly engine: FakeEngine;
   readonly routes: FakeIngress | undefined;
   isDead = true;
+  /** Apps reconciled at once; default: as many as Berth's own. */
+  workers: number | undefined;
   readonly dataDir = mkdtempSync(join(tmpdir(), "berth-world-"));
   readonly #logger: Logger;
   readonly #random: () => number;
@@ -82,6 +84,7 @@ export class World implements AsyncDisposable {
       baseDomain: "localhost",
       metrics: controllerMetrics(new Registry()),
       random: this.#random,
+      ...(this.workers === undefined ? {} : { workers: this.workers }),
     });
     this.controllers = new Controllers({
       store: this.store,

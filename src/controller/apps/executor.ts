@@ -1,11 +1,14 @@
 import { BerthError } from "../../base/errors.ts";
+import type { Store } from "../../store/store.ts";
 import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/archive.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 import type { Operation } from "./plan/model.ts";
+import { sweepRoutes } from "./route-sweep.ts";
 
 export interface ExecutorDeps {
   readonly runtime: ContainerRuntime;
+  readonly store: Store;
   readonly ingress: Pick<Ingress, "table" | "mode">;
   readonly archive: LogArchive;
   /** Runs a call that may take minutes without keeping a worker from other Apps. */
@@ -17,14 +20,17 @@ export class Executor {
   readonly #runtime: ContainerRuntime;
   readonly #archive: LogArchive;
   readonly #ingress: ExecutorDeps["ingress"];
+  readonly #deps: ExecutorDeps;
   readonly #aside: ExecutorDeps["aside"];
   /**
-   * Networks that this process has seen to, or is seeing to: Apps that are made at the same time share
+   * Networks, and the routes of all Apps, that this process has seen to, or is seeing to: Apps that are made at the same time share
    * one call. A failed creation forgets them.
    */
   readonly #ensured = new Map<string, Promise<void>>();
 
-  constructor({ runtime, ingress, archive, aside }: ExecutorDeps) {
+  constructor(deps: ExecutorDeps) {
+    const { runtime, ingress, archive, aside } = deps;
+    this.#deps = deps;
     this.#runtime = runtime;
     this.#ingress = ingress;
     this.#archive = archive;
@@ -70,6 +76,7 @@ export class Executor {
         const id = operation.id ?? created.get(operation.name);
         if (id === undefined)
           throw new BerthError("internal", `container ${operation.name} was not made in this run`);
+        await this.#ensure("routes", () => sweepRoutes(this.#deps, signal));
         try {
           await runtime.startContainer(id, signal);
         } catch (error) {

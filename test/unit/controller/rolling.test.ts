@@ -218,3 +218,33 @@ describe("an app is not Ready where nobody can reach it", () => {
     expect(world.isReady("web")).toBe(true);
   });
 });
+
+test("after the machine restarted no app's requests reach the containers of another", async () => {
+  await using world = await serving();
+  world.apply("alpha", { image: "web:2", port: 80 });
+  await world.ready("alpha");
+  // One after the other: alpha is started before anybody looks at web.
+  world.workers = 1;
+  const routes = world.routes?.routes ?? new Map();
+  const wrong: string[] = [];
+  await world.kill();
+  world.engine.restart();
+  // The engine gives out the same addresses from the start, to whoever is started first.
+  world.engine.reuseAddresses();
+  world.boot({
+    afterCall: (call) => {
+      if (call.name !== "startContainer") return;
+      for (const [app, route] of routes)
+        for (const target of route.targets) {
+          const [address] = target.split(":");
+          const owner = world.engine
+            .containers()
+            .find((item) => item.state === "running" && item.address === address);
+          if (owner && owner.labels["dev.berth.app"] !== app) wrong.push(`${app} at ${target}`);
+        }
+    },
+  });
+  await world.ready("web");
+  await world.ready("alpha");
+  expect(wrong).toEqual([]);
+});

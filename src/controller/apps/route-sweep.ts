@@ -1,0 +1,44 @@
+import type { Store } from "../../store/store.ts";
+import type { Ingress } from "../ingress/port.ts";
+import * as labels from "../labels.ts";
+import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+
+/**
+ * Takes out of every App's route the addresses at which none of its containers runs. Done before the
+ * first container is started after Berth or the engine was away: the engine may give it an address
+ * that another App had, and that App's requests would reach a stranger.
+ */
+export async function sweepRoutes(
+  {
+    store,
+    runtime,
+    ingress,
+  }: {
+    readonly store: Store;
+    readonly runtime: ContainerRuntime;
+    readonly ingress: Pick<Ingress, "mode" | "table">;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  if (ingress.mode === "off") return;
+  const containers = await runtime.listContainers({ instance: store.instanceId }, signal);
+  for (const { metadata } of store.list("App")) {
+    const route = await ingress.table.read(metadata.name);
+    if (!route) continue;
+    const own = containers.filter((container) => container.labels[labels.APP] === metadata.name);
+    const reached = new Set(own.flatMap(addressesOf));
+    const targets = route.targets.filter((target) => reached.has(target));
+    if (targets.length < route.targets.length)
+      await ingress.table.write(metadata.name, { version: route.version, targets });
+  }
+}
+
+/** Every host:port at which a container may take requests now. */
+function addressesOf(container: ObservedContainer): string[] {
+  const port = container.labels[labels.PORT];
+  if (container.state !== "running" || port === undefined) return [];
+  const direct = Object.values(container.networkAddresses).map((address) =>
+    address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`,
+  );
+  return [...direct, ...container.addresses.map(({ address }) => address)];
+}
