@@ -119,7 +119,9 @@ export function buildContract(
     expect(steps.map((step) => step.number)).toEqual(steps.map((_, index) => index + 1));
     for (const step of steps) expect(step.total).toBe(steps.length);
     expect(steps[0]?.text).toMatch(/^FROM /);
-    const made = output.findIndex((line) => line.type === "log" && /^made for /.test(line.text));
+    const made = output.findIndex(
+      (line) => line.type === "log" && line.text.startsWith("made for "),
+    );
     expect(output[made]?.text).toBe(`made for ${instance}`);
     expect(made).toBeGreaterThan(output.findIndex((line) => line.type === "step"));
 
@@ -216,15 +218,15 @@ export function buildContract(
   });
 
   it("ends a build whose signal aborts, and makes no image", async () => {
-    const builder = new AbortController();
+    const stop = new AbortController();
     const reason = new Error("no longer wanted");
     const building = runtime.buildImage(
       builds.context(),
       options(builds.dockerfiles.waits),
       (line) => {
-        if (line.type === "log" && line.text === "waiting") builder.abort(reason);
+        if (line.type === "log" && line.text === "waiting") stop.abort(reason);
       },
-      builder.signal,
+      stop.signal,
     );
     await expect(building).rejects.toBe(reason);
     expect(await runtime.inspectImage(tag, signal)).toBeUndefined();

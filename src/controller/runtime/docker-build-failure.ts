@@ -40,6 +40,14 @@ const SOLVER = /failed to solve/i;
 const WRAPPING =
   /^(?:rpc error: code = Unknown desc = |failed to (?:solve|create LLB definition|compute cache key|load cache key)(?: with frontend [\w.]+)?: |invalid from flag value \S+: (?=Get|Head|manifest|pull))+/i;
 
+/** How engines name a file that COPY or ADD did not find. */
+const MISSING_FILE = [
+  /file not found in build context or excluded by \.dockerignore: stat ([^:]+): /i,
+  /"\/?([^"]+)"(?: not found)?: not found/i,
+  /\bl?stat (?:\/\S*\/(?:docker-builder|buildkit-mount)\d+\/)([^:]+): no such file/i,
+  /(?:COPY|ADD) failed: stat ([^:]+): (?:no such file|file does not exist)/i,
+];
+
 /** The error of a build that the engine ended, from what it said inside or instead of its stream. */
 export function buildFailure(failure: BuildFailure): BerthError {
   const { cause, step } = failure;
@@ -127,19 +135,17 @@ function dockerfileFailure(
   const target =
     /(?:failed to reach build target|target stage) (?:")?([^\s"]+)/i.exec(text)?.[1] ?? undefined;
   if (target !== undefined) return failed(`the Dockerfile has no stage ${target}`);
-  const file =
-    /file not found in build context or excluded by \.dockerignore: stat ([^:]+): /i.exec(
-      text,
-    )?.[1] ??
-    /"\/?([^"]+)"(?: not found)?: not found/i.exec(text)?.[1] ??
-    /(?:COPY|ADD) failed: stat (?:\/\S*\/docker-builder\d+\/)?([^:]+): no such file/i.exec(
-      text,
-    )?.[1];
-  if (file !== undefined)
-    return failed(
-      `${step ? named(step) : "a COPY of the Dockerfile"} failed: the source has no ${tidy(file)}`,
-      "check the path, which starts at the source's folder; .dockerignore may leave it out",
-    );
+  const file = MISSING_FILE.map((pattern) => pattern.exec(text)?.[1]).find(Boolean);
+  if (file !== undefined) {
+    const stage = /\s--from=(\S+)/i.exec(step?.text ?? "")?.[1];
+    const copy = step ? named(step) : "a COPY of the Dockerfile";
+    return stage === undefined
+      ? failed(
+          `${copy} failed: the source has no ${tidy(file)}`,
+          "check the path, which starts at the source's folder; .dockerignore may leave it out",
+        )
+      : failed(`${copy} failed: ${stage} has no ${tidy(file)}`);
+  }
   return undefined;
 }
 
