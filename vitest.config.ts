@@ -15,6 +15,7 @@ export default defineConfig({
       },
       { test: { name: "contract", include: ["test/contract/**/*.test.ts"], testTimeout: 20_000 } },
       { test: { name: "git", include: ["test/git/**/*.test.ts"], ...slow } },
+      { test: { name: "ingress", include: ["test/ingress/**/*.test.ts"], ...slow } },
       { test: { name: "sim", include: ["test/sim/**/*.test.ts"], ...slow } },
       {
         test: {
