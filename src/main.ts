@@ -8,14 +8,17 @@ import { ensurePassword } from "./api/auth/password.ts";
 import { buildApi } from "./api/server.ts";
 import { Cleanup } from "./base/cleanup.ts";
 import { systemClock } from "./base/clock.ts";
-import type { Config } from "./base/config.ts";
+import { type Config, programSearchPath } from "./base/config.ts";
 import { BerthError } from "./base/errors.ts";
 import { createLogger } from "./base/logger.ts";
 import { packageVersion } from "./base/package-version.ts";
-import { noBuilds } from "./controller/build/no-builds.ts";
+import { ArchiveStore } from "./controller/build/archive-store.ts";
+import { buildMetrics } from "./controller/build/build-metrics.ts";
+import { BuildService } from "./controller/build/build-service.ts";
 import { loadCatalog } from "./controller/catalog.ts";
 import { Controllers } from "./controller/control-plane.ts";
-import { noIngress } from "./controller/ingress/no-ingress.ts";
+import { Git } from "./controller/git/git.ts";
+import { openIngress } from "./controller/ingress/open-ingress.ts";
 import { FileLogArchive } from "./controller/logs/file-archive.ts";
 import { Manager } from "./controller/manager.ts";
 import { controllerMetrics } from "./controller/metrics.ts";
@@ -73,6 +76,34 @@ export async function runServer(config: Config): Promise<RunningServer> {
     logger,
     now: () => clock.now(),
   });
+  const ending = new AbortController();
+  const searchPath = programSearchPath();
+  const onChanged = (app: string) => manager.changed(app);
+  const ingress = starting.use(
+    await openIngress(
+      { config, store, runtime, clock, logger, searchPath, onChanged },
+      ending.signal,
+    ),
+  );
+  const git = new Git({ dir: join(config.dataDir, "git"), searchPath, clock });
+  const builds = starting.use(
+    new BuildService({
+      store,
+      runtime,
+      git,
+      archives: new ArchiveStore({
+        dir: join(config.dataDir, "archives"),
+        bytesMax: config.uploadBytesMax,
+      }),
+      clock,
+      logger,
+      dataDir: config.dataDir,
+      limits: config.build,
+      metrics: buildMetrics(metrics),
+      onChanged,
+      onImageRemoved: (reference) => manager.imageRemoved(reference),
+    }),
+  );
   const manager = starting.use(
     new Manager({
       store,
@@ -80,8 +111,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
       clock,
       logger,
       archive,
-      builds: noBuilds,
-      ingress: noIngress,
+      builds,
+      ingress,
       baseDomain: config.baseDomain,
       metrics: controllerCounts,
       random: Math.random,
@@ -94,8 +125,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
     archive,
     manager,
     specs: folder,
-    builds: noBuilds,
-    ingress: noIngress,
+    builds,
+    ingress,
     now: () => clock.now(),
   });
   const templates = [
@@ -106,12 +137,13 @@ export async function runServer(config: Config): Promise<RunningServer> {
   await assertListenable(config);
   const password = await ensurePassword(store, config.password);
 
-  const ending = new AbortController();
   starting.defer(() => ending.abort());
   const webhooks = starting.use(
     new WebhookSender({ store, clock, logger, version, random: Math.random }),
   );
   webhooks.start();
+  await builds.start();
+  ingress.start(ending.signal);
   manager.start();
   starting.use(folder);
   await folder.start(ending.signal);
@@ -119,6 +151,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   const api = buildApi({
     store,
     control,
+    builds,
     webhooks,
     clock,
     logger,

@@ -115,6 +115,11 @@ export class Manager implements AsyncDisposable {
     this.#queue.add(app, "event");
   }
 
+  /** The engine does not hold this image any more. */
+  imageRemoved(reference: string): void {
+    this.#reconciler.imageRemoved(reference);
+  }
+
   /** Ahead of everything else, whatever the back-off says. */
   wake(kind: Kind, name: string): void {
     if (kind !== "App") return;

@@ -51,6 +51,10 @@ export class AppReconciler {
     this.#context.looked.clear();
   }
 
+  imageRemoved(reference: string): void {
+    this.#context.images.absent(reference);
+  }
+
   #writeFailure(run: AppRun, resource: Resource<"App">, error: unknown): void {
     const unreachable = error instanceof BerthError && error.code === "engine_unreachable";
     const message =
