@@ -37,9 +37,9 @@ export class BuildWorker {
     const { run, clock, timeoutMs, metrics, onBuilt } = this.#options;
     const { store } = run;
     const startedMs = clock.now();
-    store.builds.mark(job.id, "running");
     const stopTimer = clock.setTimer(timeoutMs, () => job.end({ type: "timedOut" }));
     try {
+      store.builds.mark(job.id, "running");
       const { bytes } = await runBuild(run, job, this.#stepTeller(job), job.signal);
       store.batch(() => {
         store.ownedImages.add(job.image, job.app);
@@ -56,6 +56,8 @@ export class BuildWorker {
       else this.#fail(job, error);
     } finally {
       stopTimer();
+      // Readers do not wait for ever where the store could not be written to.
+      job.log.end("==> ended");
       metrics?.seconds.observe((clock.now() - startedMs) / 1000);
     }
     this.#options.onChanged(job.app);
