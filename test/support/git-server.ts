@@ -27,6 +27,8 @@ export interface SeenRequest {
 export interface GitHttpServerOptions {
   /** Every repository wants these; `username` undefined takes any. */
   readonly auth?: { readonly username?: string; readonly password: string };
+  /** Speaks the first protocol only, as some servers still do. */
+  readonly oldProtocol?: boolean;
   /** PEM: serves https. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
@@ -134,7 +136,9 @@ export class GitHttpServer implements AsyncDisposable {
         QUERY_STRING: searchParams.toString(),
         CONTENT_TYPE: request.headers["content-type"] ?? "",
         HTTP_CONTENT_ENCODING: request.headers["content-encoding"] ?? "",
-        GIT_PROTOCOL: String(request.headers["git-protocol"] ?? ""),
+        GIT_PROTOCOL: this.#options.oldProtocol
+          ? ""
+          : String(request.headers["git-protocol"] ?? ""),
       },
     });
     response.on("close", () => child.kill("SIGKILL"));

@@ -1,0 +1,267 @@
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
+import type { GitHttpRequest, GitHttpResponse } from "isomorphic-git";
+import { BerthError } from "../../base/errors.ts";
+import { denied, networkReason, noRepository, unreachable } from "./git-failures.ts";
+import { IdleTimer, type WaitLimits } from "./idle-timer.ts";
+import type { GitUrl } from "./url.ts";
+
+/** More data than this client was made for; whoever made it knows what to do then. */
+export class TransferTooLarge extends Error {}
+
+export interface GitHttpOptions {
+  readonly url: GitUrl;
+  readonly login: { readonly username: string; readonly password: string } | undefined;
+  readonly waits: WaitLimits;
+  /** Bytes of one answer, unpacked. */
+  readonly bytesMax: number;
+}
+
+const REDIRECTS_MAX = 5;
+const REFS_PATH = "/info/refs?service=git-upload-pack";
+
+/**
+ * The HTTP client that isomorphic-git is given. (The one that comes with it sends credentials along on
+ * redirects, has no time limits, and reads without back-pressure.) It remembers its first failure,
+ * because isomorphic-git takes some broken answers for short ones. Node checks certificates: those of
+ * an enterprise are trusted by naming the file of their authority in NODE_EXTRA_CA_CERTS.
+ */
+export class GitHttp implements Disposable {
+  /** What went wrong first: a BerthError, TransferTooLarge, or the reason of an abort. */
+  failure: unknown;
+  readonly #options: GitHttpOptions;
+  readonly #closing = new AbortController();
+  readonly #signal: AbortSignal;
+  /** Where the repository is after a redirect, as git itself keeps it for the requests that follow. */
+  #base: string;
+
+  constructor(options: GitHttpOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#base = options.url.address;
+    this.#signal = AbortSignal.any([signal, this.#closing.signal]);
+  }
+
+  /** The repository's URL as isomorphic-git is to know it. */
+  get address(): string {
+    return this.#options.url.address;
+  }
+
+  /** The repository's URL, after redirects. */
+  get base(): string {
+    return this.#base;
+  }
+
+  /** The credentials for `base`: none for another server than the one that they were given for. */
+  get authorization(): string | undefined {
+    const { login, url } = this.#options;
+    if (login === undefined || !isSameServer(url.address, this.#base)) return undefined;
+    const both = `${login.username}:${login.password}`;
+    return `Basic ${Buffer.from(both, "utf8").toString("base64")}`;
+  }
+
+  /** Ends every connection of this client that is still open. */
+  [Symbol.dispose](): void {
+    this.#closing.abort(new DOMException("closed", "AbortError"));
+  }
+
+  /** Has the form that isomorphic-git asks for. Anything but an answer of a git server is thrown. */
+  readonly request = async (request: GitHttpRequest): Promise<GitHttpResponse> => {
+    try {
+      return await this.#request(request);
+    } catch (error) {
+      throw this.#fail(error);
+    }
+  };
+
+  /** Throws what the library may have swallowed. */
+  check(): void {
+    this.#signal.throwIfAborted();
+    if (this.failure !== undefined) throw this.failure;
+  }
+
+  async #request(request: GitHttpRequest): Promise<GitHttpResponse> {
+    const path = request.url.slice(this.#options.url.address.length);
+    const idle = new IdleTimer(this.#options.waits);
+    const signal = AbortSignal.any([this.#signal, idle.signal]);
+    try {
+      const body = await joined(request.body);
+      for (let redirects = 0; ; redirects++) {
+        const sent = { method: request.method ?? "GET", headers: this.#headers(request.headers) };
+        const response = await send(this.#base + path, sent, body, signal);
+        idle.touch();
+        const status = response.statusCode ?? 0;
+        const { location } = response.headers;
+        if (status >= 300 && status < 400 && location !== undefined) {
+          response.destroy();
+          if (redirects === REDIRECTS_MAX) throw this.#unreachable("it redirects in circles");
+          this.#base = this.#redirected(path, location);
+          continue;
+        }
+        try {
+          if (status !== 200) throw this.#refused(status);
+          this.#checkType(response, path);
+        } catch (error) {
+          response.destroy();
+          throw error;
+        }
+        return {
+          url: this.#base + path,
+          method: request.method,
+          headers: textHeaders(response),
+          statusCode: status,
+          statusMessage: response.statusMessage ?? "",
+          body: this.#read(response, idle),
+        };
+      }
+    } catch (error) {
+      idle.stop();
+      throw idle.signal.aborted ? idle.signal.reason : error;
+    }
+  }
+
+  #headers(given: Readonly<Record<string, string>> | undefined): Record<string, string> {
+    const { authorization } = this;
+    return {
+      ...given,
+      // Some servers answer with a page for people to everything that is not called git.
+      "user-agent": "git/2.0 (berth)",
+      ...(authorization === undefined ? {} : { authorization }),
+    };
+  }
+
+  async *#read(response: IncomingMessage, idle: IdleTimer): AsyncGenerator<Uint8Array, void> {
+    let bytes = 0;
+    try {
+      for await (const chunk of response) {
+        idle.touch();
+        if (!Buffer.isBuffer(chunk)) continue;
+        bytes += chunk.length;
+        if (bytes > this.#options.bytesMax) throw new TransferTooLarge();
+        yield chunk;
+      }
+    } catch (error) {
+      throw this.#fail(idle.signal.aborted ? idle.signal.reason : error);
+    } finally {
+      idle.stop();
+    }
+  }
+
+  #fail(error: unknown): unknown {
+    this.failure ??= this.#signal.aborted
+      ? this.#signal.reason
+      : error instanceof BerthError || error instanceof TransferTooLarge
+        ? error
+        : this.#unreachable(networkReason(error), error);
+    return this.failure;
+  }
+
+  /** Only the place of the repository may change: as git does, the rest of the path has to be the same. */
+  #redirected(path: string, location: string): string {
+    const from = new URL(this.#base + path);
+    const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined;
+    if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
+      throw this.#unreachable("it redirects to something that is not http");
+    if (from.protocol === "https:" && to.protocol === "http:")
+      throw this.#unreachable("it redirects from https to http, which is not safe to follow");
+    to.username = "";
+    to.password = "";
+    if (!to.href.endsWith(path))
+      throw noRepository(this.#shown, `it redirects to ${to.origin}, and not to a repository`);
+    return to.href.slice(0, -path.length);
+  }
+
+  #refused(status: number): BerthError {
+    const { login } = this.#options;
+    const redirectedTo = isSameServer(this.#options.url.address, this.#base)
+      ? undefined
+      : new URL(this.#base).origin;
+    // 203 is how one large service sends its sign-in page.
+    if (status === 401 || status === 403 || status === 203) {
+      if (login !== undefined && redirectedTo !== undefined)
+        return denied(
+          this.#shown,
+          `it redirects to ${redirectedTo}, which wants credentials; they are not sent to another server`,
+          "write the URL that it redirects to, if that server is meant to have the token",
+        );
+      return login === undefined
+        ? denied(
+            this.#shown,
+            "it wants credentials",
+            "make a Secret with the key token, and name it in credential",
+          )
+        : denied(
+            this.#shown,
+            `it does not accept the token (HTTP ${status})`,
+            "check that the token is valid and may read the repository; some servers want a certain username in the Secret",
+          );
+    }
+    if (status === 404 || status === 410) return noRepository(this.#shown);
+    return this.#unreachable(`it answers with HTTP ${status}`);
+  }
+
+  #checkType(response: IncomingMessage, path: string): void {
+    const type = response.headers["content-type"]?.split(";")[0]?.trim();
+    const wanted =
+      path === REFS_PATH
+        ? "application/x-git-upload-pack-advertisement"
+        : "application/x-git-upload-pack-result";
+    if (type !== wanted)
+      throw noRepository(
+        this.#shown,
+        "what answers there is no git server, or one that is too old",
+      );
+  }
+
+  get #shown(): string {
+    return this.#options.url.shown;
+  }
+
+  #unreachable(why: string, cause?: unknown): BerthError {
+    const certificate = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY/.test(why)
+      ? "its certificate is not trusted here: name the file of its authority in NODE_EXTRA_CA_CERTS"
+      : undefined;
+    return unreachable(this.#shown, why, cause, certificate);
+  }
+}
+
+/**
+ * A connection for each request: none is left open behind. (fetch keeps them for seconds, and refuses
+ * some ports altogether.)
+ */
+function send(
+  url: string,
+  options: { readonly method: string; readonly headers: Record<string, string> },
+  body: Uint8Array | undefined,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const make = url.startsWith("https:") ? httpsRequest : httpRequest;
+    const request = make(url, { ...options, agent: false, signal }, resolve);
+    request.on("error", reject);
+    request.end(body);
+  });
+}
+
+function textHeaders(response: IncomingMessage): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(response.headers))
+    if (typeof value === "string") headers[name] = value;
+  return headers;
+}
+
+/** The same host and port; https in place of http at the default ports is the same server, made safer. */
+function isSameServer(given: string, actual: string): boolean {
+  const [from, to] = [new URL(given), new URL(actual)];
+  if (from.origin === to.origin) return true;
+  const upgraded = from.protocol === "http:" && to.protocol === "https:";
+  return upgraded && from.hostname === to.hostname && from.port === "" && to.port === "";
+}
+
+async function joined(
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array> | undefined,
+): Promise<Uint8Array | undefined> {
+  if (body === undefined) return undefined;
+  const parts: Uint8Array[] = [];
+  for await (const part of body) parts.push(part);
+  return Buffer.concat(parts);
+}

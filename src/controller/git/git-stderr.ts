@@ -1,0 +1,84 @@
+import type { BerthError } from "../../base/errors.ts";
+import { denied, noRepository, unreachable } from "./git-failures.ts";
+
+/** The server knows the repository, and not the ref or the commit that was asked for. */
+export function saysNoSuchRef(stderr: string): boolean {
+  return /couldn't find remote ref|not our ref|unadvertised object|no matching remote head|does not allow request for/i.test(
+    stderr,
+  );
+}
+
+export function saysNoSpace(stderr: string): boolean {
+  return /No space left on device|Disk quota exceeded/i.test(stderr);
+}
+
+/**
+ * What the machine's git, and the ssh and the server behind it, said when they failed. There is nothing
+ * else to go by: git ends with 128 whatever it was. `shown` is the URL.
+ */
+export function stderrError(shown: string, stderr: string): BerthError {
+  const key = "check the deploy key in the Secret, and that it is registered with the server";
+  if (
+    /HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known/i.test(stderr)
+  )
+    return denied(
+      shown,
+      "the server shows another host key than the known one",
+      "if its key was changed on purpose, put the new line of known_hosts into the Secret as knownHosts",
+    );
+  if (
+    /incorrect passphrase|passphrase supplied|Load key .*(invalid format|error in libcrypto)/i.test(
+      stderr,
+    )
+  )
+    return denied(
+      shown,
+      "the deploy key cannot be read, or has a passphrase",
+      "use a key without a passphrase, whole with its first and last line",
+    );
+  if (
+    /Permission denied|Too many authentication failures|no supported authentication/i.test(stderr)
+  )
+    return denied(shown, "the server does not accept the deploy key", key);
+  if (
+    /Authentication failed|could not read (Username|Password)|returned error: 40[13]/i.test(stderr)
+  )
+    return denied(
+      shown,
+      "the server does not accept the token",
+      "check that the token is valid and may read the repository",
+    );
+  if (
+    /does not appear to be a git repository|repository .*not found|project .*(not found|could not be found)|returned error: 404|No such file or directory|does not exist/i.test(
+      stderr,
+    )
+  )
+    return noRepository(shown);
+  return unreachable(shown, reason(stderr));
+}
+
+/** Known reasons in words of our own: lines of a server may hold anything, paths of this machine too. */
+function reason(stderr: string): string {
+  const known: readonly (readonly [RegExp, string])[] = [
+    [/Could not resolve (hostname|host)/i, "its name is not known"],
+    [/Connection refused/i, "the connection was refused"],
+    [/Network is unreachable|No route to host/i, "there is no way to it"],
+    [/timed? ?out|Timeout/i, "it did not answer in time"],
+    [/certificate|SSL|TLS/i, "its certificate is not trusted by this machine's git"],
+    [
+      /no matching (host key|key exchange|cipher)/i,
+      "it offers only encryption that ssh refuses here",
+    ],
+    [
+      /early EOF|hung up|disconnect|reset by peer|Connection closed|RPC failed|invalid index-pack|bad record/i,
+      "the connection broke",
+    ],
+    [
+      /ssh: not found|cannot run ssh|ssh: No such file/i,
+      "ssh is not installed on this machine (Debian: openssh-client)",
+    ],
+    [/out of memory|attempting to allocate/i, "a file in it is larger than git may hold"],
+    [/redirect/i, "it redirects elsewhere"],
+  ];
+  return known.find(([pattern]) => pattern.test(stderr))?.[1] ?? "git could not read from it";
+}

@@ -1,0 +1,246 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type Clock, systemClock } from "../../base/clock.ts";
+import { denied, diskError, noRef, overLimit } from "./git-failures.ts";
+import { GitHttp, TransferTooLarge } from "./git-http.ts";
+import { type ChosenRef, fullCommit, isRefName } from "./git-refs.ts";
+import type { WaitLimits } from "./idle-timer.ts";
+import { IsomorphicGit } from "./isomorphic.ts";
+import { MachineGit } from "./machine-git.ts";
+import type { GitCheckout, GitClient, GitCredential, GitRemote, SourceLimits } from "./port.ts";
+import { writeTree } from "./tree-writer.ts";
+import { type GitUrl, parseGitUrl } from "./url.ts";
+
+export interface GitOptions {
+  /** A folder of its own, made where it is not there: the known hosts, and what is under way. */
+  readonly dir: string;
+  /** Folders in which `git` and `ssh` are looked for, as in PATH. */
+  readonly searchPath?: string;
+  /** How long a server may say nothing. */
+  readonly idleMs?: number;
+  readonly clock?: Clock;
+  /** Bytes of a pack that isomorphic-git, which holds it in memory about five times, is trusted with. */
+  readonly memoryPackBytesMax?: number;
+}
+
+const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const IDLE_MS = 60_000;
+/**
+ * Measured with incompressible files: a pack of 10 MB took 70 MB of memory, of 50 MB 235 MB, and of
+ * 200 MB 910 MB with stops of 1.8 s. git itself takes 200 MB for the last, in a process of its own.
+ */
+const MEMORY_PACK_BYTES_MAX = 32 * 2 ** 20;
+/** What small packs may unpack to: one object is in memory at a time. */
+const MEMORY_OBJECT_BYTES_MAX = 32 * 2 ** 20;
+const MEMORY_TOTAL_BYTES_MAX = 2 ** 30;
+/** Trees and commits come on top of the files. */
+const TRANSFER_SLACK_BYTES = 16 * 2 ** 20;
+/** A list of refs, unpacked: 300,000 of them. */
+const LISTING_BYTES_MAX = 32 * 2 ** 20;
+
+/**
+ * Reads repositories: over http(s) with isomorphic-git, over ssh with the machine's git and a deploy
+ * key. Where a repository over http(s) is too large to be held in memory, the machine's git fetches it
+ * too; a certificate authority of an enterprise must then be known to the machine, and not only named
+ * in NODE_EXTRA_CA_CERTS.
+ *
+ * A token is sent as the password of HTTP basic authentication. GitHub, GitLab and Gitea take any user
+ * name with one, and Berth says `x-access-token`, which GitHub documents; for bitbucket.org it is
+ * `x-token-auth`. A `username` in the credential goes before: GitLab's deploy tokens, Bitbucket's app
+ * passwords and Azure DevOps' tokens have one of their own.
+ *
+ * Waiting for a server ends after `idleMs` of silence; an end to the whole is the caller's signal.
+ */
+export class Git implements GitClient {
+  readonly #dir: string;
+  readonly #searchPath: string;
+  readonly #waits: WaitLimits;
+  readonly #memoryPackBytesMax: number;
+  #ready: Promise<void> | undefined;
+
+  constructor(options: GitOptions) {
+    this.#dir = options.dir;
+    this.#searchPath = options.searchPath ?? SEARCH_PATH;
+    this.#waits = { clock: options.clock ?? systemClock, idleMs: options.idleMs ?? IDLE_MS };
+    this.#memoryPackBytesMax = options.memoryPackBytesMax ?? MEMORY_PACK_BYTES_MAX;
+  }
+
+  async resolve(remote: GitRemote, ref: string | undefined, signal: AbortSignal): Promise<string> {
+    const url = parseGitUrl(remote.url);
+    const commit = fullCommit(ref);
+    if (commit !== undefined) return commit;
+    if (ref !== undefined && !isRefName(ref)) throw noRef(url.shown, ref);
+    const found = await this.#find(url, remote.credential, ref, signal);
+    if (!found) throw noRef(url.shown, ref);
+    return found.commit;
+  }
+
+  async checkout(
+    remote: GitRemote,
+    what: { readonly commit: string; readonly ref: string | undefined },
+    dir: string,
+    limits: SourceLimits,
+    signal: AbortSignal,
+  ): Promise<GitCheckout> {
+    const url = parseGitUrl(remote.url);
+    const commit = fullCommit(what.commit);
+    if (commit === undefined || (what.ref !== undefined && !isRefName(what.ref)))
+      throw noRef(url.shown, what.ref ?? what.commit);
+    const wanted = { commit, ref: what.ref };
+    try {
+      await using scratch = await this.#scratch();
+      if (url.transport === "ssh")
+        return await this.#bySsh(url, remote.credential, scratch.path, signal, async (git) =>
+          writeTree(await git.fetch(wanted, transferMax(limits)), dir, limits, signal),
+        );
+      return await this.#byHttp(url, remote.credential, wanted, scratch.path, dir, limits, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw diskError(error);
+    }
+  }
+
+  async #find(
+    url: GitUrl,
+    credential: GitCredential | undefined,
+    ref: string | undefined,
+    signal: AbortSignal,
+  ): Promise<ChosenRef | undefined> {
+    try {
+      if (url.transport === "http") {
+        using http = this.#http(url, credential, LISTING_BYTES_MAX, signal);
+        return await new IsomorphicGit(http, url.shown).find(ref);
+      }
+      await using scratch = await this.#scratch();
+      return await this.#bySsh(url, credential, scratch.path, signal, (git) => git.find(ref));
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof TransferTooLarge) throw overLimit("transfer", LISTING_BYTES_MAX);
+      throw diskError(error);
+    }
+  }
+
+  async #byHttp(
+    url: GitUrl,
+    credential: GitCredential | undefined,
+    what: { readonly commit: string; readonly ref: string | undefined },
+    scratch: string,
+    dir: string,
+    limits: SourceLimits,
+    signal: AbortSignal,
+  ): Promise<GitCheckout> {
+    const transferBytesMax = transferMax(limits);
+    using http = this.#http(
+      url,
+      credential,
+      Math.min(this.#memoryPackBytesMax, transferBytesMax),
+      signal,
+    );
+    try {
+      const gitdir = join(scratch, "small");
+      await mkdir(gitdir);
+      const git = new IsomorphicGit(http, url.shown);
+      const memory = {
+        objectBytesMax: MEMORY_OBJECT_BYTES_MAX,
+        totalBytesMax: MEMORY_TOTAL_BYTES_MAX,
+      };
+      return await writeTree(await git.fetch(what, gitdir, memory, signal), dir, limits, signal);
+    } catch (error) {
+      if (!(error instanceof TransferTooLarge)) throw error;
+      if (transferBytesMax <= this.#memoryPackBytesMax)
+        throw overLimit("transfer", transferBytesMax);
+    }
+    const machine = join(scratch, "large");
+    await mkdir(machine);
+    // Where it was redirected to, and with the credentials that are for that place.
+    const { base, authorization } = http;
+    await using git = await MachineGit.open(
+      { ...this.#machine(url, machine), address: base, authorization },
+      signal,
+    );
+    return await writeTree(await git.fetch(what, transferBytesMax), dir, limits, signal);
+  }
+
+  async #bySsh<T>(
+    url: GitUrl,
+    credential: GitCredential | undefined,
+    scratch: string,
+    signal: AbortSignal,
+    work: (git: MachineGit) => Promise<T>,
+  ): Promise<T> {
+    if (credential?.type !== "sshKey")
+      throw denied(
+        url.shown,
+        credential ? "a token is no way into an ssh server" : "an ssh server wants a deploy key",
+        "make a Secret with the key sshKey, and name it in credential; or use the https URL",
+      );
+    const ssh = { privateKey: credential.privateKey, knownHosts: credential.knownHosts };
+    await using git = await MachineGit.open({ ...this.#machine(url, scratch), ssh }, signal);
+    return await work(git);
+  }
+
+  #machine(url: GitUrl, scratch: string) {
+    return {
+      address: url.address,
+      shown: url.shown,
+      scratch,
+      knownHostsFile: join(this.#dir, "known_hosts"),
+      searchPath: this.#searchPath,
+      waits: this.#waits,
+    };
+  }
+
+  #http(
+    url: GitUrl,
+    credential: GitCredential | undefined,
+    bytesMax: number,
+    signal: AbortSignal,
+  ): GitHttp {
+    if (credential?.type === "sshKey")
+      throw denied(
+        url.shown,
+        "an ssh key is no way into an https server",
+        "make a Secret with the key token, or use the ssh URL",
+      );
+    const login = credential
+      ? { username: credential.username ?? defaultUsername(url), password: credential.token }
+      : url.login;
+    return new GitHttp({ url, login, waits: this.#waits, bytesMax }, signal);
+  }
+
+  /** A folder for one piece of work. What an earlier process left is removed first. */
+  async #scratch(): Promise<{ path: string } & AsyncDisposable> {
+    this.#ready ??= this.#prepare();
+    await this.#ready;
+    const path = join(this.#work, randomUUID());
+    await mkdir(path, { mode: 0o700 });
+    return {
+      path,
+      [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true, maxRetries: 3 }),
+    };
+  }
+
+  async #prepare(): Promise<void> {
+    try {
+      await mkdir(this.#work, { recursive: true, mode: 0o700 });
+      for (const name of await readdir(this.#work))
+        await rm(join(this.#work, name), { recursive: true, force: true });
+    } catch (error) {
+      this.#ready = undefined;
+      throw error;
+    }
+  }
+
+  get #work(): string {
+    return join(this.#dir, "work");
+  }
+}
+
+function transferMax(limits: SourceLimits): number {
+  return limits.bytesMax + TRANSFER_SLACK_BYTES;
+}
+
+function defaultUsername(url: GitUrl): string {
+  return new URL(url.address).hostname === "bitbucket.org" ? "x-token-auth" : "x-access-token";
+}

@@ -1,0 +1,305 @@
+import { mkdir, readdir, stat, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { BerthError } from "../../base/errors.ts";
+import { badTree, codeOf, noCommit, overLimit, unreachable } from "./git-failures.ts";
+import { GitExitError, GitProcess, NoGitError } from "./git-process.ts";
+import { type ChosenRef, chooseRef, fullNames, type ListedRef } from "./git-refs.ts";
+import { saysNoSpace, saysNoSuchRef, stderrError } from "./git-stderr.ts";
+import type { WaitLimits } from "./idle-timer.ts";
+import { BatchReader } from "./object-batch.ts";
+import { entryPath, entryType, type TreeEntry } from "./tree-entries.ts";
+import type { CommitFiles } from "./tree-writer.ts";
+
+export interface MachineGitOptions {
+  /** For git; never with a password. */
+  readonly address: string;
+  readonly shown: string;
+  /** `Basic …`, for http(s). */
+  readonly authorization?: string | undefined;
+  readonly ssh?:
+    | { readonly privateKey: string; readonly knownHosts: string | undefined }
+    | undefined;
+  /** The known_hosts file that new hosts are added to. */
+  readonly knownHostsFile: string;
+  /** An empty folder of its own, which the caller removes. */
+  readonly scratch: string;
+  readonly searchPath: string;
+  readonly waits: WaitLimits;
+}
+
+/** As in isomorphic.ts: steps back from a branch to a commit that is not handed out by itself. */
+const DEPTHS = [64, 1024, undefined];
+/** Of `ls-remote` with at most two names. */
+const LISTING_CHARS_MAX = 65_536;
+const CONNECT_S = 20;
+
+/** One repository, read with the machine's git. */
+export class MachineGit implements AsyncDisposable {
+  readonly #options: MachineGitOptions;
+  readonly #signal: AbortSignal;
+  readonly #env: Record<string, string>;
+  #batch: BatchReader | undefined;
+
+  /** Writes the key into the scratch folder; call `[Symbol.asyncDispose]` before that folder is removed. */
+  static async open(options: MachineGitOptions, signal: AbortSignal): Promise<MachineGit> {
+    const { scratch, ssh } = options;
+    if (ssh) {
+      // The last newline is easily lost in a Secret, and ssh then calls the key invalid.
+      const key = `${ssh.privateKey.replaceAll("\r\n", "\n").trimEnd()}\n`;
+      await writeFile(join(scratch, "key"), key, { mode: 0o600 });
+      const known = join(scratch, "known_hosts");
+      if (ssh.knownHosts === undefined) await symlink(options.knownHostsFile, known);
+      else await writeFile(known, `${ssh.knownHosts.trimEnd()}\n`, { mode: 0o600 });
+    }
+    await mkdir(join(scratch, "empty"));
+    return new MachineGit(options, signal);
+  }
+
+  private constructor(options: MachineGitOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#signal = signal;
+    this.#env = { ...sshEnvironment(options), ...tokenEnvironment(options) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#batch?.[Symbol.asyncDispose]();
+  }
+
+  async find(ref: string | undefined): Promise<ChosenRef | undefined> {
+    const names = fullNames(ref);
+    const patterns = names.flatMap((name) => [name, `${name}^{}`]);
+    const text = await this.#run(
+      ["ls-remote", "--quiet", "--", this.#options.address, ...patterns],
+      LISTING_CHARS_MAX,
+    );
+    return chooseRef(listedRefs(text), names);
+  }
+
+  /** As IsomorphicGit.fetch. Throws payload_too_large for more than `transferBytesMax` on the disk. */
+  async fetch(
+    what: { readonly commit: string; readonly ref: string | undefined },
+    transferBytesMax: number,
+  ): Promise<CommitFiles> {
+    await this.#run(["init", "--quiet", "--bare", "--template=empty", "repository"]);
+    if (!(await this.#fetchOne(what.commit, 1, what.commit, transferBytesMax))) {
+      const tip = await this.find(what.ref === what.commit ? undefined : what.ref);
+      if (!tip || !(await this.#deepen(tip.name, what.commit, transferBytesMax)))
+        throw noCommit(this.#options.shown, what.commit);
+    }
+    this.#batch = new BatchReader(this.#start(["cat-file", "--batch"]));
+    return {
+      entries: () => this.#entries(what.commit),
+      content: (entry) => this.#content(entry),
+    };
+  }
+
+  async #deepen(ref: string, commit: string, transferBytesMax: number): Promise<boolean> {
+    for (const depth of DEPTHS)
+      if (await this.#fetchOne(ref, depth, commit, transferBytesMax)) return true;
+    return false;
+  }
+
+  /** True if the commit is there afterwards. */
+  async #fetchOne(
+    name: string,
+    depth: number | undefined,
+    commit: string,
+    transferBytesMax: number,
+  ): Promise<boolean> {
+    const packs = join(this.#options.scratch, "repository", "objects", "pack");
+    const deep = depth === undefined ? ["--unshallow"] : [`--depth=${depth}`];
+    try {
+      await this.#run(
+        [
+          "fetch",
+          "--progress",
+          "--no-tags",
+          "--no-write-fetch-head",
+          "--no-auto-gc",
+          ...deep,
+          "--",
+          this.#options.address,
+          name,
+        ],
+        LISTING_CHARS_MAX,
+        async () => {
+          if ((await bytesIn(packs)) > transferBytesMax)
+            throw overLimit("transfer", transferBytesMax);
+        },
+      );
+    } catch (error) {
+      if (error instanceof GitExitError) {
+        if (saysNoSuchRef(error.stderr)) return false;
+        // Everything was fetched in the step before.
+        if (depth === undefined && /unshallow on a complete repository/.test(error.stderr))
+          return false;
+      }
+      throw this.#translated(error);
+    }
+    if ((await bytesIn(packs)) > transferBytesMax) throw overLimit("transfer", transferBytesMax);
+    try {
+      await this.#runRaw(["cat-file", "-e", `${commit}^{commit}`]);
+      return true;
+    } catch (error) {
+      if (error instanceof GitExitError) return false;
+      throw error;
+    }
+  }
+
+  async *#entries(commit: string): AsyncGenerator<TreeEntry> {
+    await using listing = this.#start(["ls-tree", "-r", "-t", "-z", "--full-tree", commit]);
+    let rest: Buffer = Buffer.alloc(0);
+    try {
+      for await (const chunk of listing.output()) {
+        rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+        let end = rest.indexOf(0);
+        let at = 0;
+        for (; end >= 0; end = rest.indexOf(0, at)) {
+          yield listedEntry(rest.toString("utf8", at, end));
+          at = end + 1;
+        }
+        rest = rest.subarray(at);
+      }
+    } catch (error) {
+      throw error instanceof GitExitError ? badTree("a tree of it is damaged or missing") : error;
+    }
+  }
+
+  #content(entry: TreeEntry): AsyncIterable<Uint8Array> {
+    if (!this.#batch) throw new Error("nothing has been fetched");
+    return this.#batch.blob(entry.oid);
+  }
+
+  async #run(
+    args: readonly string[],
+    charsMax = LISTING_CHARS_MAX,
+    watch?: () => Promise<void>,
+  ): Promise<string> {
+    try {
+      return await this.#runRaw(args, charsMax, watch);
+    } catch (error) {
+      // `fetch` looks at what git said before it is made into an error of the port.
+      throw args[0] === "fetch" ? error : this.#translated(error);
+    }
+  }
+
+  async #runRaw(
+    args: readonly string[],
+    charsMax = LISTING_CHARS_MAX,
+    watch?: () => Promise<void>,
+  ): Promise<string> {
+    await using child = this.#start(args, watch);
+    child.endInput();
+    return await child.text(charsMax);
+  }
+
+  #start(args: readonly string[], watch?: () => Promise<void>): GitProcess {
+    const { scratch, searchPath, waits } = this.#options;
+    const isAlone = args[0] === "init" || args[0] === "ls-remote";
+    const isRemote = args[0] === "fetch" || args[0] === "ls-remote";
+    return new GitProcess(
+      {
+        args: isAlone ? args : ["--git-dir=repository", ...args],
+        cwd: scratch,
+        env: this.#env,
+        searchPath,
+        ...(isRemote ? { waits } : {}),
+        ...(watch ? { watch } : {}),
+      },
+      this.#signal,
+    );
+  }
+
+  #translated(error: unknown): unknown {
+    const { shown } = this.#options;
+    if (this.#signal.aborted) return this.#signal.reason;
+    if (error instanceof GitExitError) {
+      if (saysNoSpace(error.stderr))
+        return new BerthError("disk_full", "there is no space left to fetch the repository", {
+          hint: "free some space; it is tried again",
+        });
+      return stderrError(shown, error.stderr);
+    }
+    if (error instanceof NoGitError)
+      return new BerthError(
+        "git_unreachable",
+        `${shown} cannot be fetched: ${this.#options.ssh ? "that" : "a repository of this size"} takes git, which is not installed on this machine`,
+        { hint: "install it (Debian: apt-get install git openssh-client)", cause: error },
+      );
+    if (error instanceof BerthError || codeOf(error) !== undefined) return error;
+    return unreachable(shown, error instanceof Error ? error.message : "git failed", error);
+  }
+}
+
+/** Everything by names relative to the scratch folder: no path of ours is read by a shell or by ssh. */
+function sshEnvironment({ ssh }: MachineGitOptions): Record<string, string> {
+  const options = [
+    "BatchMode=yes",
+    "IdentitiesOnly=yes",
+    "IdentityAgent=none",
+    "UserKnownHostsFile=known_hosts",
+    "GlobalKnownHostsFile=none",
+    `StrictHostKeyChecking=${ssh?.knownHosts === undefined ? "accept-new" : "yes"}`,
+    "UpdateHostKeys=no",
+    "PasswordAuthentication=no",
+    "KbdInteractiveAuthentication=no",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    `ConnectTimeout=${CONNECT_S}`,
+    "ServerAliveInterval=15",
+    "ServerAliveCountMax=4",
+    "LogLevel=ERROR",
+  ];
+  const command = [
+    "ssh",
+    "-F",
+    "none",
+    "-i",
+    "key",
+    ...options.flatMap((option) => ["-o", option]),
+  ];
+  return { GIT_SSH_COMMAND: command.join(" "), GIT_SSH_VARIANT: "ssh" };
+}
+
+/** In the environment, which only this user can read; arguments can be read by everybody. */
+function tokenEnvironment({ authorization }: MachineGitOptions): Record<string, string> {
+  if (authorization === undefined) return {};
+  return {
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: "http.extraHeader",
+    GIT_CONFIG_VALUE_0: `Authorization: ${authorization}`,
+  };
+}
+
+/** `OID TAB NAME`, and for an annotated tag a second line with `^{}` after the name. */
+function listedRefs(text: string): ListedRef[] {
+  const refs = new Map<string, ListedRef>();
+  for (const line of text.split("\n")) {
+    const [oid, listed] = line.split("\t");
+    if (!oid || !listed) continue;
+    const name = listed.replace(/\^\{\}$/, "");
+    const known = refs.get(name);
+    refs.set(name, known ? { ...known, peeled: oid } : { name, oid });
+  }
+  return [...refs.values()];
+}
+
+/** `MODE SP TYPE SP OID TAB PATH`. */
+function listedEntry(line: string): TreeEntry {
+  const tab = line.indexOf("\t");
+  const [mode = "", , oid = ""] = line.slice(0, tab).split(" ");
+  let path = "";
+  for (const part of line.slice(tab + 1).split("/")) path = entryPath(path, part);
+  return { type: entryType(mode), path, oid };
+}
+
+async function bytesIn(folder: string): Promise<number> {
+  let bytes = 0;
+  for (const name of await readdir(folder).catch(() => [])) {
+    const file = await stat(join(folder, name)).catch(() => undefined);
+    bytes += file?.size ?? 0;
+  }
+  return bytes;
+}

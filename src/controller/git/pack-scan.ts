@@ -1,0 +1,79 @@
+import { inflateSync } from "node:zlib";
+
+export interface PackLimits {
+  /** Bytes of one object when it is unpacked. */
+  readonly objectBytesMax: number;
+  /** Bytes of all objects when they are unpacked. */
+  readonly totalBytesMax: number;
+}
+
+/**
+ * True if everything in the pack unpacks to no more than the limits. A few kilobytes can stand for
+ * gigabytes, in zeros or in deltas that copy, and isomorphic-git unpacks whatever it is given. A pack
+ * that cannot be read passes: whoever unpacks it says what is wrong with it.
+ */
+export function packIsModest(pack: Buffer, limits: PackLimits): boolean {
+  if (pack.length < 32 || pack.toString("latin1", 0, 4) !== "PACK") return true;
+  const count = pack.readUInt32BE(8);
+  let at = 12;
+  let total = 0;
+  for (let object = 0; object < count && at < pack.length - 20; object++) {
+    const type = ((pack[at] ?? 0) >> 4) & 7;
+    const declared = readSize(pack, at, 4);
+    at = declared.end;
+    if (type === 6) at = readSize(pack, at, 7).end;
+    else if (type === 7) at += 20;
+    const inflated = inflate(pack.subarray(at), limits.objectBytesMax);
+    if (inflated === "damaged") return true;
+    if (inflated === "large") return false;
+    at += inflated.read;
+    const size = type === 6 || type === 7 ? deltaResult(inflated.data) : inflated.data.length;
+    total += Math.max(size, inflated.data.length);
+    if (size > limits.objectBytesMax || total > limits.totalBytesMax) return false;
+  }
+  return true;
+}
+
+/** Seven bits a byte, the first byte with `firstBits`; the highest bit says that another byte follows. */
+function readSize(
+  pack: Uint8Array,
+  start: number,
+  firstBits: number,
+): { size: number; end: number } {
+  let at = start;
+  let byte = pack[at++] ?? 0;
+  let size = byte & (2 ** firstBits - 1);
+  let scale = 2 ** firstBits;
+  while ((byte & 0x80) !== 0 && at < pack.length) {
+    byte = pack[at++] ?? 0;
+    size += (byte & 0x7f) * scale;
+    scale *= 128;
+  }
+  return { size, end: at };
+}
+
+/** A delta begins with the size of what it is made from, then with the size of what it makes. */
+function deltaResult(delta: Uint8Array): number {
+  return readSize(delta, readSize(delta, 0, 7).end, 7).size;
+}
+
+function inflate(
+  data: Uint8Array,
+  most: number,
+): { data: Uint8Array; read: number } | "large" | "damaged" {
+  try {
+    // With `info` zlib says how much it read, which is the only way to know where the next object begins.
+    const result: unknown = inflateSync(data, { maxOutputLength: most, info: true });
+    return isInflated(result)
+      ? { data: result.buffer, read: result.engine.bytesWritten }
+      : "damaged";
+  } catch (error) {
+    return error instanceof RangeError ? "large" : "damaged";
+  }
+}
+
+function isInflated(
+  value: unknown,
+): value is { buffer: Uint8Array; engine: { bytesWritten: number } } {
+  return typeof value === "object" && value !== null && "buffer" in value && "engine" in value;
+}

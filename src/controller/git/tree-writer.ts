@@ -1,0 +1,144 @@
+import { constants } from "node:fs";
+import { type FileHandle, mkdir, open, readdir, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { badTree, codeOf, diskError, overLimit } from "./git-failures.ts";
+import type { GitCheckout, SourceLimits } from "./port.ts";
+import type { TreeEntry } from "./tree-entries.ts";
+
+/** A commit that has been fetched. Entries come folders first; content is asked for before the next entry. */
+export interface CommitFiles {
+  entries(): AsyncIterable<TreeEntry>;
+  content(entry: TreeEntry): AsyncIterable<Uint8Array>;
+}
+
+/** The text of a link is a path, and the system takes no longer one. */
+const LINK_BYTES_MAX = 4095;
+
+/**
+ * Writes the files of a commit into `dir`, which is empty. Nothing is followed and nothing replaced: a
+ * folder is only entered if it was made here, a file is only made where nothing is, and links are made
+ * when everything else is there. On any failure `dir` is emptied again.
+ */
+export async function writeTree(
+  files: CommitFiles,
+  dir: string,
+  limits: SourceLimits,
+  signal: AbortSignal,
+): Promise<GitCheckout> {
+  try {
+    return await new TreeWriter(dir, limits, signal).write(files);
+  } catch (error) {
+    for (const name of await readdir(dir))
+      await rm(join(dir, name), { recursive: true, force: true });
+    throw diskError(error);
+  }
+}
+
+class TreeWriter {
+  readonly #dir: string;
+  readonly #limits: SourceLimits;
+  readonly #signal: AbortSignal;
+  readonly #folders = new Set([""]);
+  readonly #links: { path: string; target: Buffer }[] = [];
+  readonly #submodules: string[] = [];
+  #entries = 0;
+  #files = 0;
+  #bytes = 0;
+
+  constructor(dir: string, limits: SourceLimits, signal: AbortSignal) {
+    this.#dir = dir;
+    this.#limits = limits;
+    this.#signal = signal;
+  }
+
+  async write(files: CommitFiles): Promise<GitCheckout> {
+    for await (const entry of files.entries()) {
+      this.#signal.throwIfAborted();
+      // Folders count: a few objects can stand for millions of empty ones.
+      if (++this.#entries > this.#limits.filesMax) throw overLimit("files", this.#limits.filesMax);
+      await this.#add(entry, files);
+    }
+    for (const { path, target } of this.#links)
+      await once(path, () => symlink(target, this.#place(path)));
+    return { submodules: this.#submodules, files: this.#files, bytes: this.#bytes };
+  }
+
+  async #add(entry: TreeEntry, files: CommitFiles): Promise<void> {
+    const { path } = entry;
+    if (entry.type === "submodule") {
+      // git leaves an empty folder there too, and Dockerfiles may copy it.
+      this.#submodules.push(path);
+      await this.#makeFolder(path);
+    } else if (entry.type === "folder") await this.#makeFolder(path);
+    else if (entry.type === "link") {
+      const parts: Uint8Array[] = [];
+      for await (const part of this.#counted(files.content(entry), LINK_BYTES_MAX, path))
+        parts.push(part);
+      const target = Buffer.concat(parts);
+      if (target.length === 0 || target.includes(0))
+        throw badTree(`${JSON.stringify(path)} is a link to nowhere`);
+      this.#links.push({ path, target });
+      this.#files++;
+    } else {
+      await this.#writeFile(entry, files.content(entry));
+      this.#files++;
+    }
+  }
+
+  async #makeFolder(path: string): Promise<void> {
+    await once(path, () => mkdir(this.#place(path)));
+    this.#folders.add(path);
+  }
+
+  async #writeFile(entry: TreeEntry, content: AsyncIterable<Uint8Array>): Promise<void> {
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+    const mode = entry.type === "executable" ? 0o755 : 0o644;
+    const file: FileHandle = await once(entry.path, () =>
+      open(this.#place(entry.path), flags, mode),
+    );
+    try {
+      for await (const chunk of this.#counted(content, Number.POSITIVE_INFINITY, entry.path))
+        await file.writeFile(chunk);
+      // The umask of the service must not decide what an image holds.
+      await file.chmod(mode);
+    } finally {
+      await file.close();
+    }
+  }
+
+  async *#counted(
+    content: AsyncIterable<Uint8Array>,
+    most: number,
+    path: string,
+  ): AsyncGenerator<Uint8Array> {
+    let bytes = 0;
+    for await (const chunk of content) {
+      this.#signal.throwIfAborted();
+      bytes += chunk.length;
+      this.#bytes += chunk.length;
+      if (bytes > most) throw badTree(`the link ${JSON.stringify(path)} is too long`);
+      if (this.#bytes > this.#limits.bytesMax) throw overLimit("bytes", this.#limits.bytesMax);
+      yield chunk;
+    }
+  }
+
+  #place(path: string): string {
+    const folder = path.slice(0, Math.max(0, path.lastIndexOf("/")));
+    if (!this.#folders.has(folder)) throw badTree(`${JSON.stringify(path)} stands in no folder`);
+    return join(this.#dir, path);
+  }
+}
+
+/** A second entry of one name, or of names that a file system takes for one. */
+async function once<T>(path: string, make: () => Promise<T>): Promise<T> {
+  try {
+    return await make();
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === "EEXIST" || code === "ELOOP")
+      throw badTree(`it has ${JSON.stringify(path)} twice`);
+    if (code === "ENAMETOOLONG" || code === "EINVAL" || code === "EILSEQ")
+      throw badTree(`no file can be called ${JSON.stringify(path)} here`);
+    throw error;
+  }
+}

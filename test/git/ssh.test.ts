@@ -1,0 +1,157 @@
+import { readFile } from "node:fs/promises";
+import { createServer, type Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { GitBench, never, refusal } from "../support/git-checkout.ts";
+import { SshGitServer } from "../support/git-ssh-server.ts";
+
+let server: SshGitServer;
+let first: string;
+let tip: string;
+
+beforeAll(async () => {
+  server = await SshGitServer.start();
+  const { repositories } = server;
+  await repositories.create("hello");
+  first = await repositories.commit("hello", { "a.txt": "one" });
+  await repositories.tag("hello", "v1", { message: "annotated" });
+  tip = await repositories.commit("hello", {
+    "a.txt": "two",
+    "run.sh": { content: "#!/bin/sh\n", executable: true },
+    link: { link: "a.txt" },
+  });
+  await repositories.branch("hello", "both", tip);
+  await repositories.tag("hello", "both", { commit: first });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const remote = (knownHosts?: string, privateKey = server.privateKey) => ({
+  url: server.url("hello"),
+  credential: { type: "sshKey", privateKey, knownHosts } as const,
+});
+
+describe("with a deploy key", () => {
+  test.each([
+    ["main", () => tip],
+    [undefined, () => tip],
+    ["v1", () => first],
+    ["both", () => tip],
+  ])("%s is resolved", async (ref, commit) => {
+    await using bench = await GitBench.make();
+    expect(await bench.git.resolve(remote(server.knownHosts), ref, never)).toBe(commit());
+    expect(await bench.leftovers()).toEqual([]);
+  });
+
+  test("commits are checked out, older ones too", async () => {
+    await using bench = await GitBench.make();
+    const done = await bench.checkout(remote(), { commit: tip, ref: "main" });
+    expect(done.tree).toEqual({ "a.txt": "two", "run.sh*": "#!/bin/sh\n", link: "-> a.txt" });
+    await using other = await GitBench.make();
+    const older = await other.checkout(remote(), { commit: first, ref: "main" });
+    expect(older.tree).toEqual({ "a.txt": "one" });
+  });
+
+  test("a key pasted with other line ends, or without its last one, is taken", async () => {
+    await using bench = await GitBench.make();
+    const pasted = server.privateKey.trimEnd().replaceAll("\n", "\r\n");
+    expect(await bench.git.resolve(remote(undefined, pasted), "main", never)).toBe(tip);
+  });
+
+  test("a branch, a commit or a repository that is not there is not found", async () => {
+    await using bench = await GitBench.make();
+    const branch = await refusal(bench.git.resolve(remote(), "nothing", never));
+    expect(branch.code).toBe("git_not_found");
+    const gone = { commit: "3".repeat(40), ref: "main" };
+    expect((await refusal(bench.checkout(remote(), gone))).code).toBe("git_not_found");
+    const nowhere = { ...remote(), url: server.url("nowhere") };
+    expect((await refusal(bench.git.resolve(nowhere, "main", never))).code).toBe("git_not_found");
+    expect(await bench.leftovers()).toEqual([]);
+  });
+});
+
+describe("who the server is", () => {
+  test("its first key is kept, and another one is refused from then on", async () => {
+    await using own = await SshGitServer.start();
+    await using bench = await GitBench.make();
+    await own.repositories.create("hello");
+    const commit = await own.repositories.commit("hello", { a: "a" });
+    const { privateKey } = own;
+    const to = { url: own.url("hello"), credential: { type: "sshKey", privateKey } as const };
+    expect(await bench.git.resolve(to, "main", never)).toBe(commit);
+    expect(await readFile(bench.knownHosts, "utf8")).toContain(`[127.0.0.1]:${own.port}`);
+    await own.changeHostKey();
+    const error = await refusal(bench.git.resolve(to, "main", never));
+    expect(error.code).toBe("git_denied");
+    expect(error.message).toContain("host key");
+  });
+
+  test("the lines of the Secret are the only ones that count", async () => {
+    await using other = await SshGitServer.start();
+    await using bench = await GitBench.make();
+    const wrong = other.knownHosts.replace(`:${other.port}`, `:${server.port}`);
+    const error = await refusal(bench.git.resolve(remote(wrong), "main", never));
+    expect(error.code).toBe("git_denied");
+    expect(error.message).toContain("host key");
+  });
+});
+
+describe("what does not let in", () => {
+  test.each([
+    [
+      "a key that the server does not know",
+      () => server.strangerKey,
+      "does not accept the deploy key",
+    ],
+    [
+      "what is no key",
+      () => "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n",
+      "cannot be read",
+    ],
+  ])("%s", async (_, key, said) => {
+    await using bench = await GitBench.make();
+    const error = await refusal(bench.git.resolve(remote(undefined, key()), "main", never));
+    expect(error.code).toBe("git_denied");
+    expect(error.message).toContain(said);
+    expect(`${error.message} ${error.hint}`).not.toContain(bench.root);
+    expect(await bench.leftovers()).toEqual([]);
+  });
+
+  test("no credential, or a token", async () => {
+    await using bench = await GitBench.make();
+    const url = server.url("hello");
+    expect((await refusal(bench.git.resolve({ url }, "main", never))).code).toBe("git_denied");
+    const credential = { type: "token", token: "t" } as const;
+    const work = bench.git.resolve({ url, credential }, "main", never);
+    expect((await refusal(work)).code).toBe("git_denied");
+  });
+});
+
+describe("a server that", () => {
+  test("says nothing is not reachable, and nothing of ours runs on", async () => {
+    await using bench = await GitBench.make({ idleMs: 500 });
+    const sockets = new Set<Socket>();
+    const silent = createServer((socket) => {
+      sockets.add(socket.resume());
+      socket.on("close", () => sockets.delete(socket)).on("error", () => {});
+    });
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const address = silent.address();
+    const port = typeof address === "object" ? address?.port : 0;
+    const url = `ssh://git@127.0.0.1:${port}/x.git`;
+    const { credential } = remote();
+    const error = await refusal(bench.git.resolve({ url, credential }, "main", never));
+    expect(error.code).toBe("git_unreachable");
+    expect(await bench.leftovers()).toEqual([]);
+    await expect.poll(() => sockets.size).toBe(0);
+    await new Promise((resolve) => silent.close(resolve));
+    const gone = await refusal(bench.git.resolve({ url, credential }, "main", never));
+    expect(gone.code).toBe("git_unreachable");
+    expect(gone.message).toContain("refused");
+  });
+
+  test("a machine without git says what to install", async () => {
+    await using bench = await GitBench.make({ searchPath: "/nonexistent" });
+    const error = await refusal(bench.git.resolve(remote(), "main", never));
+    expect(error.code).toBe("git_unreachable");
+    expect(error.hint).toContain("apt-get install git");
+  });
+});
