@@ -88,7 +88,7 @@ export function buildContract(
     return error;
   }
 
-  async function container(image: string) {
+  async function containerOf(image: string) {
     const network = `contract-${instance}`;
     await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
     return runtime.createContainer(
@@ -125,7 +125,7 @@ export function buildContract(
     expect(output[made]?.text).toBe(`made for ${instance}`);
     expect(made).toBeGreaterThan(output.findIndex((line) => line.type === "step"));
 
-    const id = await container(tag);
+    const id = await containerOf(tag);
     await runtime.startContainer(id, signal);
     const [running] = await runtime.listContainers({ instance }, signal);
     expect(running).toMatchObject({ image: tag, imageId, state: "running" });
@@ -167,7 +167,7 @@ export function buildContract(
   it("removes an image by its id with all its tags, and none that a container uses", async () => {
     const { imageId } = await build(builds.dockerfiles.works, { args: { WHO: instance } });
     await builds.tag(imageId, `${tag}-again`);
-    const id = await container(tag);
+    const id = await containerOf(tag);
     expect(await runtime.removeImage(imageId, signal)).toBe(false);
     expect((await runtime.listImages({ instance }, signal))[0]?.tags).toEqual([
       tag,

@@ -66,7 +66,7 @@ function runFile(pid: number): string {
   return path.join(runsDir, String(pid));
 }
 
-/** Removes containers, networks and volumes with a label (`key` or `key=value`). */
+/** Removes containers, networks, volumes and images with a label (`key` or `key=value`). */
 export async function sweep(docker: Docker, label: string): Promise<void> {
   const filters = { label: [label] };
   const containers = await docker.listContainers({ all: true, filters });
@@ -77,6 +77,8 @@ export async function sweep(docker: Docker, label: string): Promise<void> {
   await Promise.all(networks.map((it) => gone(docker.getNetwork(it.Id).remove())));
   const { Volumes: volumes } = await docker.listVolumes({ filters });
   await Promise.all((volumes ?? []).map((it) => gone(docker.getVolume(it.Name).remove())));
+  const images = await docker.listImages({ filters });
+  await Promise.all(images.map((it) => gone(docker.getImage(it.Id).remove({ force: true }))));
 }
 
 /** Others may remove the same at the same time; what could not be removed is met by the next sweep. */

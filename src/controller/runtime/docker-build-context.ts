@@ -14,6 +14,7 @@ export class ContextUpload implements Disposable {
   readonly stream: Readable;
   readonly #source: AsyncIterable<Uint8Array>;
   #failure: unknown;
+  #isTaken = false;
 
   constructor(clock: Clock, source: AsyncIterable<Uint8Array>) {
     this.#source = source;
@@ -36,6 +37,11 @@ export class ContextUpload implements Disposable {
   onFailure(listener: (error: unknown) => void): void {
     if (this.#failure !== undefined) listener(this.#failure);
     else this.stream.once("error", (error) => listener(this.#failure ?? error));
+  }
+
+  /** The engine has all that it needs of the context: what it leaves unread is padding. */
+  taken(): void {
+    this.#isTaken = true;
   }
 
   [Symbol.dispose](): void {
@@ -61,6 +67,7 @@ export class ContextUpload implements Disposable {
   }
 
   #stall(): void {
+    if (this.#isTaken) return;
     this.#failure ??= new BerthError(
       "engine_unreachable",
       `cannot send the source to the engine: it took nothing for ${BUILD_UPLOAD_SILENCE_LIMIT_MS / 1000} s`,

@@ -48,6 +48,9 @@ const MISSING_FILE = [
   /(?:COPY|ADD) failed: stat ([^:]+): (?:no such file|file does not exist)/i,
 ];
 
+/** Where an engine unpacks a context; what follows is a path of the source. */
+const ENGINE_FOLDER = /\/\S*\/(?:docker-builder|buildkit-mount)\d+\/?([^\s:]*)/g;
+
 /** The error of a build that the engine ended, from what it said inside or instead of its stream. */
 export function buildFailure(failure: BuildFailure): BerthError {
   const { cause, step } = failure;
@@ -189,7 +192,9 @@ function baseOf(instruction: string): string | undefined {
 }
 
 function otherFailure(text: string, { text: whole, step, cause }: BuildFailure): BerthError {
-  const what = tidy(text.replace(/\/\S*\/(?:docker-builder|buildkit-mount)\d+\/?/g, ""));
+  const what = tidy(
+    text.replace(ENGINE_FOLDER, (_, rest: string) => rest || "(a file of the engine)"),
+  );
   if (ENGINE_TROUBLE.test(text) || (!step && !SOLVER.test(whole)))
     return new BerthError(
       "engine_error",

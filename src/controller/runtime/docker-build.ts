@@ -85,6 +85,8 @@ async function request(
     headers: { "X-Registry-Config": registryConfig(options.auths) },
     upload: upload.stream,
   });
+  // The classic builder unpacks the whole context before its first word; BuildKit talks meanwhile.
+  if (!session) upload.taken();
   // A step may be silent for as long as it likes: only the whole has a limit.
   const cancel = connection.clock.setTimer(BUILD_LIMIT_MS, () => stream.destroy());
   try {
