@@ -3,6 +3,7 @@ import { lstat, readdir, readlink } from "node:fs/promises";
 import { join } from "node:path";
 import { BerthError } from "../errors.ts";
 import { formatBytes } from "../units.ts";
+import { dockerfileNames } from "./dockerfile-names.ts";
 import { IgnoreRules, type RulesMet } from "./ignore-rules.ts";
 import { leadsOutside } from "./link-target.ts";
 import { isMissing, readInside } from "./read-inside.ts";
@@ -36,7 +37,7 @@ export interface ListOptions {
   readonly bytesMax: number;
   /** Of files, folders and links together. */
   readonly filesMax: number;
-  /** Never left out, whatever the rules say; default `Dockerfile`. */
+  /** Never left out, whatever the rules say; default: each of dockerfileNames. */
   readonly dockerfile?: string | undefined;
   /** `refuse` for an upload: the server takes no archive with links that lead out of it. Default `keep`. */
   readonly outsideLinks?: "keep" | "refuse";
@@ -60,9 +61,10 @@ export async function listSource(
   signal: AbortSignal,
 ): Promise<SourceTree> {
   await requireFolder(dir);
-  const dockerfile = options.dockerfile ?? "Dockerfile";
-  const { rules, ignoreFile } = await readRules(dir, dockerfile);
-  const walk = new Walk(dir, rules.keeping([".dockerignore", dockerfile]), options, signal);
+  const { dockerfile } = options;
+  const { rules, ignoreFile } = await readRules(dir, dockerfile ?? "Dockerfile");
+  const kept = dockerfile === undefined ? dockerfileNames : [dockerfile];
+  const walk = new Walk(dir, rules.keeping([".dockerignore", ...kept]), options, signal);
   await walk.folder("", undefined);
   return { dir, ignoreFile, entries: walk.entries, bytes: walk.bytes, skipped: walk.skipped };
 }

@@ -1,0 +1,89 @@
+import type { StartCommand } from "./dockerfile-text.ts";
+import { undecided } from "./failure.ts";
+import { procfileStart } from "./procfile.ts";
+import type { SourceReader } from "./reader.ts";
+
+export interface PythonStart {
+  readonly command: StartCommand;
+  /** A server that the start needs: it is installed where the source does not ask for it. */
+  readonly server: "gunicorn" | "uvicorn" | undefined;
+}
+
+const moduleFiles = [
+  "app.py",
+  "main.py",
+  "wsgi.py",
+  "asgi.py",
+  "server.py",
+  "api.py",
+  "application.py",
+  "app/main.py",
+  "app/app.py",
+  "app/__init__.py",
+  "src/main.py",
+  "src/app.py",
+];
+const programFiles = ["main.py", "app.py", "server.py", "run.py", "bot.py", "src/main.py"];
+
+/** `NAME = FastAPI(` at the left margin, with or without an annotation. */
+const asgiApp = /^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)?(?:FastAPI|Starlette|Litestar|Quart)\(/m;
+const wsgiApp = /^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)?(?:Flask|Bottle)\(/m;
+const flaskFactory = /^def (create_app|make_app)\(/m;
+
+/** How a Python app is started. Throws `invalid_request` where nothing says so. */
+export async function pythonStart(
+  reader: SourceReader,
+  packages: ReadonlySet<string>,
+): Promise<PythonStart> {
+  const named = await procfileStart(reader);
+  if (named !== undefined) return { command: named, server: undefined };
+  const django = await djangoStart(reader);
+  if (django !== undefined) return django;
+  if (packages.has("streamlit")) {
+    const file = ["streamlit_app.py", "app.py", "main.py"].find((name) => reader.has(name));
+    if (file !== undefined)
+      return shell(`streamlit run ${file} --server.address 0.0.0.0 --server.port $PORT`, undefined);
+  }
+  for (const file of moduleFiles) {
+    const text = await reader.read(file);
+    if (text === undefined) continue;
+    const module = file.replace(/(\/__init__)?\.py$/, "").replaceAll("/", ".");
+    const asgi = asgiApp.exec(text)?.[1];
+    if (asgi !== undefined) return uvicorn(`${module}:${asgi}`);
+    const wsgi = wsgiApp.exec(text)?.[1];
+    if (wsgi !== undefined) return gunicorn(`${module}:${wsgi}`);
+    const factory = packages.has("flask") ? flaskFactory.exec(text)?.[1] : undefined;
+    if (factory !== undefined) return gunicorn(`'${module}:${factory}()'`);
+  }
+  const file = programFiles.find((name) => reader.has(name));
+  if (file !== undefined)
+    return { command: { type: "program", words: ["python", file] }, server: undefined };
+  throw undecided(
+    `nothing says how the app is started: there is no Procfile, no manage.py, and none of ${programFiles.join(", ")}`,
+    "add a Procfile such as `web: gunicorn --bind 0.0.0.0:$PORT shop:app`",
+  );
+}
+
+async function djangoStart(reader: SourceReader): Promise<PythonStart | undefined> {
+  const manage = await reader.read("manage.py");
+  const settings = /DJANGO_SETTINGS_MODULE["'],\s*["']([\w.]+)["']/.exec(manage ?? "")?.[1];
+  const project = settings?.split(".")[0];
+  return project !== undefined && reader.has(`${project}/wsgi.py`)
+    ? gunicorn(`${project}.wsgi`)
+    : undefined;
+}
+
+function gunicorn(app: string): PythonStart {
+  return shell(`gunicorn --bind 0.0.0.0:$PORT ${app}`, "gunicorn");
+}
+
+function uvicorn(app: string): PythonStart {
+  return shell(
+    `uvicorn --host 0.0.0.0 --port $PORT --proxy-headers --forwarded-allow-ips '*' ${app}`,
+    "uvicorn",
+  );
+}
+
+function shell(line: string, server: PythonStart["server"]): PythonStart {
+  return { command: { type: "shell", line }, server };
+}

@@ -1,0 +1,81 @@
+import { dockerfileText, type GeneratedDockerfile, USER } from "./dockerfile-text.ts";
+import { undecided } from "./failure.ts";
+import type { SourceReader } from "./reader.ts";
+
+const PORT = 8080;
+/** Anything with Caddy 2 and a shell does. */
+export const WEB_SERVER_IMAGE = "caddy:2-alpine";
+const folders = ["public", "dist", "build", "_site", "site", "www", "out", "html"];
+
+/** The folder of the pages, `""` for the source itself; undefined where there are none. */
+export function pagesFolder(reader: SourceReader): string | undefined {
+  if (reader.has("index.html")) return "";
+  return folders.find((folder) => reader.has(`${folder}/index.html`));
+}
+
+export function staticRecipe(
+  reader: SourceReader,
+  options: { readonly baseImage?: string | undefined },
+): GeneratedDockerfile {
+  const folder = pagesFolder(reader);
+  if (folder === undefined)
+    throw undecided(
+      `there is no index.html, neither in the source nor in ${folders.join(", ")}`,
+      "add one",
+    );
+  const what = "a static site, served by Caddy";
+  const from = [folder === "" ? "index.html" : `${folder}/index.html`];
+  const errorPage = reader.has(folder === "" ? "404.html" : `${folder}/404.html`);
+  return {
+    what,
+    from,
+    port: PORT,
+    text: dockerfileText(what, from, [
+      `FROM ${options.baseImage ?? WEB_SERVER_IMAGE}`,
+      ...serving(`COPY ${folder === "" ? "." : folder} /srv`, errorPage ? "error page" : "nothing"),
+    ]),
+  };
+}
+
+/**
+ * The lines that serve what `copy` puts into /srv. `missing` is what a path without a file gets:
+ * `index`, for apps that read the path in the browser, the site's 404.html, or nothing.
+ */
+export function serving(
+  copy: string,
+  missing: "index" | "error page" | "nothing",
+): readonly string[] {
+  // {$PORT} is read when Caddy starts. No admin socket and nothing saved: the container holds no state.
+  const config = [
+    "{",
+    "admin off",
+    "auto_https off",
+    "persist_config off",
+    "}",
+    `:{$PORT:${PORT}} {`,
+    "root * /srv",
+    "encode gzip",
+    // Hidden files, and those that only a build needs, are no pages.
+    "@hidden {",
+    "path */.* /Dockerfile /Procfile",
+    "not path /.well-known/*",
+    "}",
+    "error @hidden 404",
+    ...(missing === "index" ? ["try_files {path} {path}/ {path}.html /index.html"] : []),
+    ...(missing === "index" ? [] : ["try_files {path} {path}/ {path}.html"]),
+    "file_server",
+    ...(missing === "error page"
+      ? ["handle_errors {", "rewrite * /404.html", "file_server", "}"]
+      : []),
+    "}",
+  ];
+  const words = config.map((line) => `'${line}'`).join(" \\\n    ");
+  return [
+    `RUN mkdir -p /etc/caddy && printf '%s\\n' \\\n    ${words} \\\n    > /etc/caddy/Caddyfile`,
+    copy,
+    `ENV PORT=${PORT}`,
+    `EXPOSE ${PORT}`,
+    `USER ${USER}`,
+    `CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]`,
+  ];
+}
