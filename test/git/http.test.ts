@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { GitBench, never, refusal } from "../support/git-checkout.ts";
 import { GitHttpServer } from "../support/git-server.ts";
@@ -158,6 +160,24 @@ describe("checkout", () => {
       await server.repositories.commit("long", { "a.txt": String(number) });
     const done = await bench.checkout({ url: server.url("long") }, { commit: first, ref: first });
     expect(done.tree).toEqual({ "a.txt": "0" });
+  });
+
+  test("a repository that turned out to be large is fetched once from then on", async () => {
+    await using bench = await GitBench.make({ memoryPackBytesMax: 3000 });
+    await server.repositories.create("large");
+    const content = randomBytes(10_000).toString("hex");
+    const large = await server.repositories.commit("large", { "large.txt": content });
+    const bytesSent = async () => {
+      const before = server.bytesSent;
+      const url = server.url("large");
+      const done = await bench.checkout({ url }, { commit: large, ref: large });
+      expect(done.tree).toEqual({ "large.txt": content });
+      await rm(bench.target, { recursive: true });
+      return server.bytesSent - before;
+    };
+    // The first time it is begun in memory, and then fetched by git.
+    expect(await bytesSent()).toBeGreaterThan(2 * 10_000);
+    expect(await bytesSent()).toBeLessThan(1.5 * 10_000);
   });
 
   test.each([

@@ -22,6 +22,7 @@ export interface SeenRequest {
   readonly method: string;
   readonly url: string;
   readonly authorization: string | undefined;
+  readonly userAgent: string | undefined;
 }
 
 export interface GitHttpServerOptions {
@@ -43,6 +44,8 @@ export class GitHttpServer implements AsyncDisposable {
   readonly requests: SeenRequest[] = [];
   /** Applies from the next request on; undefined serves as it should. */
   fault: GitFault | undefined;
+  /** Of the answers of git, all together. */
+  bytesSent = 0;
   /** Connections that clients hold now. */
   openConnections = 0;
   readonly #options: GitHttpServerOptions;
@@ -88,8 +91,8 @@ export class GitHttpServer implements AsyncDisposable {
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = request.url ?? "/";
-    const { authorization } = request.headers;
-    this.requests.push({ method: request.method ?? "GET", url, authorization });
+    const { authorization, "user-agent": userAgent } = request.headers;
+    this.requests.push({ method: request.method ?? "GET", url, authorization, userAgent });
     const fault = this.fault;
     if (fault?.type === "redirect") {
       response.writeHead(302, { location: `${fault.to}${url}` }).end();
@@ -177,6 +180,7 @@ export class GitHttpServer implements AsyncDisposable {
         return;
       }
       sent += body.length;
+      this.bytesSent += body.length;
       if (!response.write(body)) await drained(response);
     }
     if (head) response.writeHead(500);

@@ -36,6 +36,8 @@ const MEMORY_OBJECT_BYTES_MAX = 32 * 2 ** 20;
 const MEMORY_TOTAL_BYTES_MAX = 2 ** 30;
 /** Trees and commits come on top of the files. */
 const TRANSFER_SLACK_BYTES = 16 * 2 ** 20;
+/** How many repositories are remembered as too large for memory. */
+const LARGE_MAX = 256;
 /** A list of refs, unpacked: 300,000 of them. */
 const LISTING_BYTES_MAX = 32 * 2 ** 20;
 
@@ -57,6 +59,8 @@ export class Git implements GitClient {
   readonly #searchPath: string;
   readonly #waits: WaitLimits;
   readonly #memoryPackBytesMax: number;
+  /** Repositories that turned out to be large: their packs are not begun in memory again. */
+  readonly #large = new Set<string>();
   #ready: Promise<void> | undefined;
 
   constructor(options: GitOptions) {
@@ -138,18 +142,24 @@ export class Git implements GitClient {
       signal,
     );
     try {
-      const gitdir = join(scratch, "small");
-      await mkdir(gitdir);
       const git = new IsomorphicGit(http, url.shown);
-      const memory = {
-        objectBytesMax: MEMORY_OBJECT_BYTES_MAX,
-        totalBytesMax: MEMORY_TOTAL_BYTES_MAX,
-      };
-      return await writeTree(await git.fetch(what, gitdir, memory, signal), dir, limits, signal);
+      if (this.#large.has(url.address)) {
+        // Follows redirects, which the machine's git is not left to do.
+        await git.find(undefined);
+      } else {
+        const gitdir = join(scratch, "small");
+        await mkdir(gitdir);
+        const memory = {
+          objectBytesMax: MEMORY_OBJECT_BYTES_MAX,
+          totalBytesMax: MEMORY_TOTAL_BYTES_MAX,
+        };
+        return await writeTree(await git.fetch(what, gitdir, memory, signal), dir, limits, signal);
+      }
     } catch (error) {
       if (!(error instanceof TransferTooLarge)) throw error;
       if (transferBytesMax <= this.#memoryPackBytesMax)
         throw overLimit("transfer", transferBytesMax);
+      this.#remember(url.address);
     }
     const machine = join(scratch, "large");
     await mkdir(machine);
@@ -160,6 +170,11 @@ export class Git implements GitClient {
       signal,
     );
     return await writeTree(await git.fetch(what, transferBytesMax), dir, limits, signal);
+  }
+
+  #remember(address: string): void {
+    if (this.#large.size >= LARGE_MAX) this.#large.clear();
+    this.#large.add(address);
   }
 
   async #bySsh<T>(

@@ -1,8 +1,9 @@
 /**
  * Reading git repositories. Errors are BerthErrors: `git_unreachable` (no answer, or cut: worth
  * another try), `git_denied` (wants credentials, or others), `git_not_found` (no such repository,
- * branch, tag, commit or path), `payload_too_large` (over `limits`), `disk_full`. No message holds a
- * credential, nor a URL's user and password.
+ * branch, tag, commit or path), `payload_too_large` (over `limits`), `archive_invalid` (the commit holds
+ * names or links that no honest git writes), `disk_full`. No message holds a credential, nor a URL's
+ * user and password.
  */
 export interface GitClient {
   /** The commit (40 hexadecimal digits) that `ref` names now: a branch, a tag, a commit; undefined is the remote's HEAD. */

@@ -1,0 +1,54 @@
+import { describe, expect, test } from "vitest";
+import { entryPath, entryType, parseTree } from "../../../../src/controller/git/tree-entries.ts";
+import { thrownBy } from "../../../support/thrown.ts";
+
+const OID = "ab".repeat(20);
+const raw = (mode: string, name: string) =>
+  Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.from(OID, "hex")]);
+
+describe("a tree object", () => {
+  test("its entries", () => {
+    const tree = Buffer.concat([raw("100644", "a b"), raw("40000", "dir"), raw("160000", "ü")]);
+    expect([...parseTree(tree, "top")]).toEqual([
+      { type: "file", path: "top/a b", oid: OID },
+      { type: "folder", path: "top/dir", oid: OID },
+      { type: "submodule", path: "top/ü", oid: OID },
+    ]);
+    expect([...parseTree(Buffer.alloc(0), "")]).toEqual([]);
+  });
+
+  test.each([5, 10, 27])("cut after %d bytes is damaged", (bytes) => {
+    const work = () => [...parseTree(raw("100644", "a").subarray(0, bytes), "")];
+    expect(thrownBy(work).code).toBe("archive_invalid");
+  });
+});
+
+test.each([
+  ["100644", "file"],
+  ["100664", "file"],
+  ["100755", "executable"],
+  ["120000", "link"],
+  ["40000", "folder"],
+  ["040000", "folder"],
+  ["160000", "submodule"],
+])("mode %s is a %s", (mode, type) => {
+  expect(entryType(mode)).toBe(type);
+});
+
+test.each(["60000", "20000", "10000", "140000", "", "abc"])("mode %j is refused", (mode) => {
+  expect(thrownBy(() => entryType(mode)).code).toBe("archive_invalid");
+});
+
+test.each(["", ".", "..", ".git", ".GIT", "a/b", "/a", "a\0b", "n".repeat(256)])(
+  "the name %j is refused",
+  (name) => {
+    expect(thrownBy(() => entryPath("dir", name)).code).toBe("archive_invalid");
+  },
+);
+
+test.each(["...", ".gitignore", ".github", "git", "a\\b", "-rf", "a\nb"])(
+  "the name %j is taken",
+  (name) => {
+    expect(entryPath("dir", name)).toBe(`dir/${name}`);
+  },
+);
