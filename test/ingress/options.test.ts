@@ -34,6 +34,10 @@ async function addApp(
   return spec.domain ?? `${name}.localhost`;
 }
 
+async function bodyOf(path: string): Promise<string> {
+  return (await world.get("shared.test", path)).body;
+}
+
 const basic = (user: string, password: string) => ({
   Authorization: `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`,
 });
@@ -129,7 +133,6 @@ describe("a domain that two Apps want", () => {
     await addApp("api", { pathPrefix: "/api" }, { domain: "shared.test" }, two.target);
     const deep = await startBackend("deep");
     await addApp("deep", { pathPrefix: "/api/v2" }, { domain: "shared.test" }, deep.target);
-    const bodyOf = async (path: string) => (await world.get("shared.test", path)).body;
     expect(await bodyOf("/")).toBe("one");
     expect(await bodyOf("/apiary")).toBe("one");
     expect(await bodyOf("/api")).toBe("two");
@@ -257,10 +260,7 @@ describe("basic authentication", () => {
     const host = await addApp("closing");
     world.apply("closing", { ingress: { basicAuth: { secret: "nowhere" } } });
     await world.verdict("closing", "SecretNotFound");
-    await world.until(
-      async () => (await world.get(host)).status === 404,
-      () => "it is open still",
-    );
+    await expect.poll(async () => (await world.get(host)).status).toBe(404);
   });
 });
 

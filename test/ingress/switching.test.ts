@@ -34,17 +34,17 @@ async function addApp(name: string, ...targets: readonly string[]): Promise<stri
 describe("a switch under load", () => {
   it("fails none of 5,000 requests in 50 switches, and sends none to the old side after its return", async () => {
     const host = await addApp("loaded", one.target);
-    let sent = 0;
+    const load = { sent: 0 };
     const failures: string[] = [];
     const late: string[] = [];
     // Which side may still answer a request that begins now: both while a switch is under way.
     let allowed = new Set(["one"]);
     const client = async () => {
-      while (sent < 5_000) {
-        sent += 1;
+      while (load.sent < 5_000) {
+        load.sent += 1;
         const sides = allowed;
         const { status, body } = await world
-          .send({ host, method: sent % 5 === 0 ? "POST" : "GET" })
+          .send({ host, method: load.sent % 5 === 0 ? "POST" : "GET" })
           .catch((error: Error) => ({ status: 0, body: error.message }));
         if (status !== 200) failures.push(`${status} ${body}`);
         else if (!sides.has(body) && sides === allowed) late.push(body);
@@ -63,14 +63,14 @@ describe("a switch under load", () => {
         allowed = new Set([side.name]);
         switches += 1;
         const goal = Math.min(4_900, Math.round((round * 5_000) / 52));
-        while (sent < goal) await wait(2);
+        while (load.sent < goal) await wait(2);
       }
     };
     await Promise.all([switching(), ...clients]);
     expect(failures).toEqual([]);
     expect(late).toEqual([]);
     expect(switches).toBe(50);
-    expect(sent).toBeGreaterThanOrEqual(5_000);
+    expect(load.sent).toBeGreaterThanOrEqual(5_000);
     expect(one.seen.length).toBeGreaterThan(1_000);
     expect(two.seen.length).toBeGreaterThan(1_000);
   });

@@ -36,27 +36,40 @@ export class IngressWorld implements AsyncDisposable {
   /** Apps that the reconciler was told to look at, in order. */
   readonly changed: string[] = [];
   ingress!: OpenedIngress;
-  readonly #options: Partial<OpenIngressOptions>;
+  readonly #options: Partial<OpenIngressOptions & OpenIngressOptions["config"]>;
   #ending = new AbortController();
 
   private constructor(
-    dataDir: string,
-    ports: readonly [number, number | undefined],
-    options: Partial<OpenIngressOptions>,
+    options: Partial<OpenIngressOptions & OpenIngressOptions["config"]> & {
+      readonly dataDir: string;
+      readonly httpPort: number;
+    },
   ) {
-    this.dataDir = dataDir;
-    [this.httpPort, this.httpsPort] = ports;
+    this.dataDir = options.dataDir;
+    this.httpPort = options.httpPort;
+    this.httpsPort = options.httpsPort;
     this.#options = options;
-    this.store = openStore({ dataDir, clock: systemClock, durability: "off" });
+    this.store = openStore({ dataDir: this.dataDir, clock: systemClock, durability: "off" });
   }
 
   static async open(
-    options: Partial<OpenIngressOptions> & { readonly https?: boolean } = {},
+    options: Partial<Omit<OpenIngressOptions, "config">> & {
+      readonly https?: boolean;
+      readonly httpPort?: number;
+      readonly dataDir?: string;
+      readonly ingress?: OpenIngressOptions["config"]["ingress"];
+      readonly dockerHost?: string;
+      readonly ingressImage?: string;
+    } = {},
   ): Promise<IngressWorld> {
     const [httpPort = 0, httpsPort = 0] = await freePorts(2);
-    const dataDir = mkdtempSync(join(tmpdir(), "berth-ingress-"));
-    const ports = [httpPort, options.https ? httpsPort : undefined] as const;
-    const world = new IngressWorld(dataDir, ports, options);
+    const { https, ...others } = options;
+    const world = new IngressWorld({
+      dataDir: mkdtempSync(join(tmpdir(), "berth-ingress-")),
+      httpPort,
+      httpsPort: https ? httpsPort : undefined,
+      ...others,
+    });
     await world.boot();
     return world;
   }
@@ -72,17 +85,16 @@ export class IngressWorld implements AsyncDisposable {
         logger: silentLogger,
         onChanged: (app) => this.changed.push(app),
         searchPath: programSearchPath(),
-        ...this.#options,
+        ...(this.#options.runtime ? { runtime: this.#options.runtime } : {}),
         config: {
           dataDir: this.dataDir,
-          dockerHost: "unix:///nowhere/docker.sock",
-          ingress: "process",
-          ingressImage: "caddy:2",
+          dockerHost: this.#options.dockerHost ?? "unix:///nowhere/docker.sock",
+          ingress: this.#options.ingress ?? "process",
+          ingressImage: this.#options.ingressImage ?? "caddy:2",
           httpPort: this.httpPort,
           httpsPort: this.httpsPort,
           acmeEmail: undefined,
           baseDomain: "localhost",
-          ...this.#options.config,
           ...config,
         },
       },

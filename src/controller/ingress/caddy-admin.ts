@@ -5,6 +5,7 @@ import type { CaddyConfig } from "./caddy-config.ts";
 /** Loading may provision many modules; asking is answered at once by a Caddy that lives. */
 const LOAD_LIMIT_MS = 60_000;
 const ASK_LIMIT_MS = 5_000;
+const PING_LIMIT_MS = 2_000;
 /** Far above what hundreds of Apps with options come to. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
@@ -32,7 +33,7 @@ export class CaddyAdmin {
   async answers(signal: AbortSignal): Promise<boolean> {
     try {
       const path = "/config/admin/listen";
-      return (await this.#call("GET", path, undefined, ASK_LIMIT_MS, signal)).status === 200;
+      return (await this.#call("GET", path, undefined, PING_LIMIT_MS, signal)).status === 200;
     } catch (error) {
       if (signal.aborted) throw error;
       return false;
@@ -48,7 +49,7 @@ export class CaddyAdmin {
 
   /** Asks Caddy to end. Requests under way are let finish. */
   async stop(signal: AbortSignal): Promise<void> {
-    await this.#call("POST", "/stop", "", ASK_LIMIT_MS, signal).catch(() => {});
+    await this.#call("POST", "/stop", "", PING_LIMIT_MS, signal).catch(() => {});
   }
 
   #call(

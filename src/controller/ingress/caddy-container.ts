@@ -1,6 +1,5 @@
 import { dirname, join } from "node:path";
 import { digestOf } from "../../base/canonical.ts";
-import type { Clock } from "../../base/clock.ts";
 import { BerthError, messageOf } from "../../base/errors.ts";
 import { networkName } from "../apps/desired.ts";
 import { COMPONENT, INSTANCE, SPEC_HASH } from "../labels.ts";
@@ -10,7 +9,6 @@ import type {
   MountSpec,
   ObservedContainer,
 } from "../runtime/port.ts";
-import { CaddyAdmin } from "./caddy-admin.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
 import { lastError } from "./caddy-process.ts";
@@ -21,15 +19,12 @@ import { writeWhole } from "./write-whole.ts";
 
 const COMMAND_LIMIT_MS = 30_000;
 const STOP_GRACE_MS = 10_000;
-/** A Caddy that is there and has not answered for so long has hung, or cannot be reached by its socket. */
-const SILENT_LIMIT_MS = 30_000;
 
 export interface CaddyContainerOptions {
   readonly runtime: ContainerRuntime;
   readonly instance: string;
   readonly image: string;
   readonly paths: IngressPaths;
-  readonly clock: Clock;
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
   /** `uid:gid` that owns the folder, as containers see it; undefined: root. */
@@ -44,12 +39,9 @@ export class CaddyContainer implements CaddyHost {
   readonly mode = "container";
   onExit: () => void = () => {};
   readonly #options: CaddyContainerOptions;
-  readonly #admin: CaddyAdmin;
-  #silentSince: number | undefined;
 
   constructor(options: CaddyContainerOptions) {
     this.#options = options;
-    this.#admin = new CaddyAdmin(options.paths.adminSocket);
   }
 
   async version(signal: AbortSignal): Promise<string | undefined> {
@@ -67,18 +59,10 @@ export class CaddyContainer implements CaddyHost {
   }
 
   async start(config: CaddyConfig, signal: AbortSignal): Promise<void> {
-    const { runtime, instance, image, paths, clock } = this.#options;
+    const { runtime, instance, image, paths } = this.#options;
     const spec = this.#spec();
     const there = await this.#find(signal);
-    if (there?.state === "running" && isMadeFrom(there, spec)) {
-      if (await this.#admin.answers(signal)) {
-        this.#silentSince = undefined;
-        return;
-      }
-      this.#silentSince ??= clock.now();
-      if (clock.now() - this.#silentSince < SILENT_LIMIT_MS) return;
-    }
-    this.#silentSince = undefined;
+    if (there?.state === "running" && isMadeFrom(there, spec)) return;
     // Also one that has ended: its network may be another one by now, and its log starts anew.
     if (there) await runtime.removeContainer(there.id, signal);
     if ((await runtime.inspectImage(image, signal)) === undefined)

@@ -7,8 +7,7 @@ export interface CaddyHost {
   /** Such as 2.6.2. Undefined where that is only known once it runs. */
   version(signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Starts it with the config file of the ingress folder, unless it runs; replaces one that has hung or that was
-   * made in another way. Throws BerthError `port_taken`, `image_not_found`, `engine_unreachable`, `internal`.
+   * Starts it with this configuration, unless it runs; replaces one that was made in another way. Throws BerthError `port_taken`, `image_not_found`, `engine_unreachable`, `internal`.
    */
   start(config: CaddyConfig, signal: AbortSignal): Promise<void>;
   /** True for one that is there, whether or not it answers yet. */

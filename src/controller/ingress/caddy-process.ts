@@ -13,9 +13,7 @@ import { writeWhole } from "./write-whole.ts";
 
 /** `caddy validate` of hundreds of routes takes well below a second. */
 const CHECK_LIMIT_MS = 30_000;
-const STOP_LIMIT_MS = 10_000;
-/** A Caddy that is there and has not answered for so long has hung, or has lost its socket. */
-const SILENT_LIMIT_MS = 15_000;
+const STOP_LIMIT_MS = 5_000;
 
 /** Where Debian, Homebrew and a build by hand put it, beside PATH. */
 const usualFolders = ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
@@ -49,7 +47,6 @@ export class CaddyProcess implements CaddyHost {
   onExit: () => void = () => {};
   readonly #options: CaddyProcessOptions;
   readonly #admin: CaddyAdmin;
-  #silentSince: number | undefined;
 
   constructor(options: CaddyProcessOptions) {
     this.#options = options;
@@ -70,18 +67,8 @@ export class CaddyProcess implements CaddyHost {
   }
 
   async start(config: CaddyConfig, signal: AbortSignal): Promise<void> {
-    const { paths, httpPort, httpsPort, clock } = this.#options;
-    if (await this.#admin.answers(signal)) {
-      this.#silentSince = undefined;
-      return;
-    }
-    const pid = await this.#pid();
-    if (pid !== undefined) {
-      this.#silentSince ??= clock.now();
-      if (clock.now() - this.#silentSince < SILENT_LIMIT_MS) return;
-      await this.#end(pid, signal);
-    }
-    this.#silentSince = undefined;
+    const { paths, httpPort, httpsPort } = this.#options;
+    if (await this.runs(signal)) return;
     await this.assertPorts([httpPort, httpsPort].filter((port) => port !== undefined));
     await rm(paths.adminSocket, { force: true });
     await writeWhole(paths.configFile, JSON.stringify(config));

@@ -10,7 +10,7 @@ import type { Site } from "./site.ts";
 import { writeWhole } from "./write-whole.ts";
 
 /** Debian's Caddy is up within half a second; a container on a busy machine takes seconds. */
-const START_LIMIT_MS = 20_000;
+const START_LIMIT_MS = 15_000;
 const START_POLL_MS = 50;
 /** What a Caddy is taken for until it says its version: nothing later is used then. */
 const OLDEST_VERSION = "2.6.0";
@@ -103,6 +103,8 @@ export class ConfigLoader {
       await host.start(this.#config([]), signal);
       if (await this.#comesUp(signal)) return;
     }
+    // It has hung, or has lost its socket: the next round begins with another one.
+    await host.stop(signal);
     throw new BerthError("internal", "Caddy does not answer", {
       hint: "look into caddy.log and caddy.out in the ingress folder of the data directory",
     });

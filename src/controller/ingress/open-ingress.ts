@@ -121,7 +121,6 @@ async function chooseHost(
       instance: store.instanceId,
       image: config.ingressImage,
       paths,
-      clock,
       httpPort,
       httpsPort,
       user: await containerUser(config.dockerHost),

@@ -1,0 +1,285 @@
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { programSearchPath } from "../../src/base/config.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { CaddyAdmin } from "../../src/controller/ingress/caddy-admin.ts";
+import { caddyConfig } from "../../src/controller/ingress/caddy-config.ts";
+import { CaddyProcess, findCaddy } from "../../src/controller/ingress/caddy-process.ts";
+import { ConfigLoader } from "../../src/controller/ingress/config-loader.ts";
+import { ingressPaths } from "../../src/controller/ingress/ingress-paths.ts";
+import type { Site } from "../../src/controller/ingress/site.ts";
+import { type Backend, startBackend } from "../support/backend.ts";
+import { loadByHand, loadedConfig } from "../support/caddy-config.ts";
+import { freePorts } from "../support/free-port.ts";
+import { IngressWorld } from "../support/ingress-world.ts";
+import { openWebSocket } from "../support/web-socket.ts";
+
+/** Ends and failures of Caddy and of Berth: what was served goes on being served. */
+
+const signal = new AbortController().signal;
+let backend: Backend;
+let world: IngressWorld | undefined;
+
+beforeAll(async () => {
+  backend = await startBackend("one");
+});
+afterEach(async () => {
+  await world?.[Symbol.asyncDispose]();
+  world = undefined;
+});
+afterAll(async () => {
+  await backend[Symbol.asyncDispose]();
+});
+
+async function open(): Promise<IngressWorld> {
+  world = await IngressWorld.open();
+  await world.ready();
+  return world;
+}
+
+/** Served by the table alone, and by a route of its own. */
+async function addApps(to: IngressWorld): Promise<void> {
+  to.apply("plain");
+  to.apply("special", { ingress: { pathPrefix: "/in" } });
+  for (const app of ["plain", "special"]) {
+    await to.verdict(app);
+    await to.ingress.table.write(app, { version: "v1", targets: [backend.target] });
+  }
+}
+
+/** What the two Apps answer. */
+async function answers(by: IngressWorld): Promise<string[]> {
+  return [
+    (await by.get("plain.localhost")).body,
+    (await by.get("special.localhost", "/in/x")).body,
+  ];
+}
+const all = ["one", "one"];
+
+const isGone = (pid: number): boolean => {
+  try {
+    // A child that nobody has waited for yet is there without a command line.
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8") === "";
+  } catch {
+    return true;
+  }
+};
+
+describe("a Caddy that ends", () => {
+  it("comes back by itself with all routes after SIGKILL", async () => {
+    const here = await open();
+    await addApps(here);
+    const { caddyPid } = here;
+    here.agent.destroy();
+    process.kill(caddyPid, "SIGKILL");
+    await here.until(
+      async () => (await here.get("plain.localhost").catch(() => ({ body: "" }))).body === "one",
+      () => here.ingress.state().message,
+    );
+    await here.until(
+      () => here.caddyPid !== caddyPid,
+      () => "the same process",
+    );
+    await here.ready();
+    expect(await answers(here)).toEqual(all);
+  });
+
+  it("is started by the next Berth where it ended with the one before", async () => {
+    const here = await open();
+    await addApps(here);
+    const { caddyPid } = here;
+    await here.leave();
+    process.kill(caddyPid, "SIGKILL");
+    await here.until(
+      () => isGone(caddyPid),
+      () => "Caddy is there still",
+    );
+    await here.boot();
+    await here.ready();
+    expect(await answers(here)).toEqual(all);
+  });
+
+  it("has everything in its config file, for a start without Berth", async () => {
+    const here = await open();
+    await addApps(here);
+    const file = join(here.dataDir, "ingress", "caddy.json");
+    expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(await loadedConfig(here.dataDir));
+  });
+
+  it("is replaced when it hangs without answering", { timeout: 60_000 }, async () => {
+    const here = await open();
+    await addApps(here);
+    const { caddyPid } = here;
+    process.kill(caddyPid, "SIGSTOP");
+    here.agent.destroy();
+    await expect.poll(() => isGone(caddyPid), { timeout: 50_000, interval: 200 }).toBe(true);
+    await here.ready();
+    expect(await answers(here)).toEqual(all);
+  });
+});
+
+describe("a Berth that ends", () => {
+  it("leaves Caddy serving, and its successor takes that over without a reload", async () => {
+    const here = await open();
+    await addApps(here);
+    const { caddyPid } = here;
+    const socket = await openWebSocket(here.httpPort, "plain.localhost");
+    await here.leave();
+    expect(await answers(here)).toEqual(all);
+    await here.boot();
+    await here.ready();
+    await here.verdict("special");
+    expect(here.caddyPid).toBe(caddyPid);
+    expect(await answers(here)).toEqual(all);
+    // With this version of Caddy a reload would have closed it.
+    await socket.echo("still here");
+    socket.close();
+  });
+
+  it("forgets what was deleted meanwhile", async () => {
+    const here = await open();
+    await addApps(here);
+    await here.leave();
+    here.delete("plain");
+    await here.boot();
+    await here.ready();
+    expect((await here.get("plain.localhost")).status).toBe(404);
+    expect(await here.ingress.table.read("plain")).toBeNull();
+    expect((await here.get("special.localhost", "/in")).body).toBe("one");
+  });
+
+  it("may come back with another port, and Caddy follows", async () => {
+    const here = await open();
+    await addApps(here);
+    const { caddyPid } = here;
+    const [httpPort = 0] = await freePorts(1);
+    await here.leave();
+    await here.boot({ httpPort });
+    await here.ready();
+    expect(here.ingress.url("plain.localhost", false, "/x")).toBe(
+      `http://plain.localhost:${httpPort}/x`,
+    );
+    const answer = await fetch(`http://127.0.0.1:${httpPort}/`).then(({ status }) => status);
+    expect(answer).toBe(404);
+    expect(here.caddyPid).toBe(caddyPid);
+    await expect(here.get("plain.localhost")).rejects.toThrow("ECONNREFUSED");
+  });
+});
+
+describe("a configuration that others change", () => {
+  it("is put right", async () => {
+    const here = await open();
+    await addApps(here);
+    const before = await loadedConfig(here.dataDir);
+    const listen = `unix/${join(here.dataDir, "ingress", "admin.sock")}`;
+    await loadByHand(here.dataDir, { admin: { listen } });
+    await expect(here.get("plain.localhost")).rejects.toThrow(
+      /ECONNREFUSED|socket hang up|ECONNRESET/,
+    );
+    await here.until(
+      async () => (await here.get("plain.localhost").catch(() => ({ body: "" }))).body === "one",
+      () => "nobody listens",
+    );
+    expect(await loadedConfig(here.dataDir)).toEqual(before);
+    expect(await answers(here)).toEqual(all);
+  });
+});
+
+describe("a port", () => {
+  it("that another program has is told, and taken as soon as it is free", async () => {
+    const other = createServer();
+    other.listen(0);
+    await once(other, "listening");
+    const address = other.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    world = await IngressWorld.open({ httpPort: port });
+    const here = world;
+    await here.until(
+      () => here.ingress.state().message.startsWith("port"),
+      () => here.ingress.state().message,
+    );
+    expect(here.ingress.state()).toEqual({
+      ready: false,
+      message: `port ${port} is taken by another program: choose another with --http-port`,
+    });
+    other.close();
+    await here.ready();
+  });
+});
+
+describe("an App whose options Caddy refuses", () => {
+  it("is found out, and all others are served", async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), "berth-loader-"));
+    const [httpPort = 0] = await freePorts(1);
+    const paths = await ingressPaths(dataDir);
+    mkdirSync(join(paths.folder, "table"));
+    const program = (await findCaddy(programSearchPath())) ?? "";
+    const settings = { httpPort, httpsPort: undefined, acmeEmail: undefined };
+    const clock = systemClock;
+    const host = new CaddyProcess({ program, paths, clock, httpPort, httpsPort: undefined });
+    const loader = () => new ConfigLoader({ host, paths, settings, clock, logger: silentLogger });
+    // A matcher for hosts takes no name twice; specs are checked for that before they come so far.
+    const sites = Array.from({ length: 9 }, (_, index) => site(`app-${index}`));
+    const bad = sites.map((item, index) =>
+      index === 3 || index === 8 ? { ...item, domains: [...item.domains, ...item.domains] } : item,
+    );
+    try {
+      // From the start, and while it runs.
+      const first = loader();
+      expect(names(await first.bring(bad, signal))).toEqual(["app-3", "app-8"]);
+      expect(await first.bring(bad, signal)).toEqual(
+        new Map([
+          ["app-3", expect.stringContaining("repeated")],
+          ["app-8", expect.stringContaining("repeated")],
+        ]),
+      );
+      expect(names(await first.bring(sites, signal))).toEqual([]);
+      expect(names(await first.bring(bad, signal))).toEqual(["app-3", "app-8"]);
+      const good = bad.filter((_, index) => index !== 3 && index !== 8);
+      const { folder, adminSocket } = paths;
+      expect(await new CaddyAdmin(adminSocket).config(signal)).toEqual(
+        caddyConfig({ ...settings, folder, adminSocket, version: "2.6.2" }, good),
+      );
+    } finally {
+      await host.stop(signal);
+      rmSync(dataDir, { recursive: true, force: true });
+    }
+  });
+});
+
+describe("a data directory with a long path", () => {
+  it("serves as any other", async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), `berth-${"long-".repeat(25)}`));
+    const { adminSocket } = await ingressPaths(dataDir);
+    expect(Buffer.byteLength(adminSocket)).toBeLessThan(104);
+    expect((await ingressPaths(dataDir)).adminSocket).toBe(adminSocket);
+    world = await IngressWorld.open({ dataDir });
+    await world.ready();
+    world.apply("plain");
+    await world.verdict("plain");
+    await world.ingress.table.write("plain", { version: "v1", targets: [backend.target] });
+    expect((await world.get("plain.localhost")).body).toBe("one");
+  });
+});
+
+function names(refused: ReadonlyMap<string, string>): string[] {
+  return [...refused.keys()];
+}
+
+function site(app: string): Site {
+  return {
+    app,
+    domains: [`${app}.localhost`],
+    pathPrefix: "/x",
+    stripPrefix: false,
+    redirects: [],
+    users: undefined,
+    maintenance: undefined,
+    https: true,
+  };
+}
