@@ -5,7 +5,7 @@ import type { GeneratedDockerfile } from "./dockerfile-text.ts";
 import { undecided } from "./failure.ts";
 import { goRecipe } from "./go.ts";
 import { nodeRecipe } from "./node.ts";
-import { readNodePackage, scriptOf } from "./node-package.ts";
+import { type NodePackage, readNodePackage, scriptOf } from "./node-package.ts";
 import { pythonRecipe } from "./python.ts";
 import { readPythonProject } from "./python-package.ts";
 import type { SourceReader } from "./reader.ts";
@@ -61,6 +61,10 @@ export function findDockerfile(reader: SourceReader): string | undefined {
   return dockerfileNames.find((name) => reader.has(name));
 }
 
+function isBuilt(pkg: NodePackage): boolean {
+  return scriptOf(pkg, "build") !== undefined;
+}
+
 /** A package.json often stands beside the code of another language, for its pages: it decides late. */
 async function findLanguage(reader: SourceReader): Promise<Language> {
   if (reader.has("go.mod")) return "go";
@@ -68,8 +72,11 @@ async function findLanguage(reader: SourceReader): Promise<Language> {
   const isStarted = pkg !== undefined && scriptOf(pkg, "start") !== undefined;
   const isDjango = reader.has("manage.py");
   if ((!isStarted || isDjango) && (await readPythonProject(reader)) !== undefined) return "python";
-  if (pkg !== undefined) return "node";
-  if (pagesFolder(reader) !== undefined) return "static";
+  const hasPages = pagesFolder(reader) !== undefined;
+  // Where nothing is started or built, the package.json is for tools such as a formatter.
+  const isProgram = pkg !== undefined && (isStarted || pkg.main !== undefined || isBuilt(pkg));
+  if (pkg !== undefined && (isProgram || !hasPages)) return "node";
+  if (hasPages) return "static";
   throw undecided(
     "Berth does not see how to build this source: it has no Dockerfile, go.mod, requirements.txt, pyproject.toml with a project, package.json or index.html",
     "check that it is the right folder; set build.language to node, python, go or static",

@@ -37,9 +37,13 @@ function listed(names: readonly string[]): string {
 
 /** The shell leaves its place to the program where there is one only, so that SIGTERM reaches it. */
 export function cmdLine(start: StartCommand): string {
-  if (start.type === "program") return `CMD ${JSON.stringify(start.words)}`;
+  if (start.type === "program") return cmd(start.words);
   const line = isOneProgram(start.line) ? `exec ${start.line}` : start.line;
-  return `CMD ${JSON.stringify(["/bin/sh", "-c", line])}`;
+  return cmd(["/bin/sh", "-c", line]);
+}
+
+function cmd(words: readonly string[]): string {
+  return `CMD [${words.map((word) => JSON.stringify(word)).join(", ")}]`;
 }
 
 function isOneProgram(line: string): boolean {

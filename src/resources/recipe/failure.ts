@@ -3,6 +3,6 @@ import { BerthError } from "../../base/errors.ts";
 /** Something is known of the source, and not enough to build it. */
 export function undecided(message: string, hint: string): BerthError {
   return new BerthError("invalid_request", message, {
-    hint: `${hint}; or write a Dockerfile, from that of a similar app or of \`berth build --eject\``,
+    hint: `${hint}; or write a Dockerfile`,
   });
 }
