@@ -6,6 +6,8 @@ import { addAppVerbs } from "./verbs/app-actions.ts";
 import { addApply } from "./verbs/apply.ts";
 import { addAudit } from "./verbs/audit.ts";
 import { addBackup } from "./verbs/backup.ts";
+import { addBuild } from "./verbs/build.ts";
+import { addBuilds } from "./verbs/builds.ts";
 import { addCompletion } from "./verbs/completion.ts";
 import { addConfig } from "./verbs/config.ts";
 import { addCreate } from "./verbs/create.ts";
@@ -104,6 +106,8 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   program.commandsGroup(groups.change);
   addCreate(program, cli);
   addDeploy(program, cli);
+  addBuilds(program, cli);
+  addBuild(program, cli);
   addAppVerbs(program, cli);
   addEdit(program, cli);
   addDelete(program, cli);

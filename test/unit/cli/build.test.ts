@@ -1,0 +1,79 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { berth } from "../../support/cli.ts";
+
+let dir = "";
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "berth-build-"));
+  await mkdir(join(dir, "site"));
+  await writeFile(join(dir, "site/index.html"), "hello");
+});
+
+afterEach(async () => {
+  await rm(dir, { recursive: true, force: true });
+});
+
+const run = (...words: string[]) => berth(["build", ...words], { workingDirectory: dir });
+
+test("prints what would be generated, and ejects it once", async () => {
+  const printed = await run("site", "--print-dockerfile");
+  expect(printed).toMatchObject({
+    code: 0,
+    output: expect.stringContaining("FROM caddy:2-alpine\n"),
+  });
+  expect(printed.errors).toBe("generated from index.html: a static site, served by Caddy\n");
+
+  const ejected = await run("site", "--eject");
+  expect(ejected).toMatchObject({ code: 0, output: "" });
+  expect(ejected.errors).toBe("wrote site/Dockerfile; the app listens on PORT, by default 8080\n");
+  expect(await readFile(join(dir, "site/Dockerfile"), "utf8")).toBe(printed.output);
+
+  const again = await run("site", "--eject");
+  expect(again.code).toBe(1);
+  expect(again.errors).toContain("error: site has Dockerfile already: nothing was written");
+  const forced = await run("site", "--eject", "--language", "static", "--base-image", "web:1");
+  expect(forced.errors).toContain("site has Dockerfile already: nothing was written");
+  expect(await readFile(join(dir, "site/Dockerfile"), "utf8")).toBe(printed.output);
+});
+
+test("prints the one that is there, and says so", async () => {
+  await writeFile(join(dir, "site/web.Dockerfile"), "FROM scratch");
+  const printed = await run("site", "--print-dockerfile", "-f", "web.Dockerfile");
+  expect(printed).toEqual({
+    code: 0,
+    output: "FROM scratch\n",
+    errors: "web.Dockerfile of site, as it is:\n",
+  });
+  const missing = await run("site", "--print-dockerfile", "-f", "none");
+  expect(missing).toMatchObject({
+    code: 1,
+    errors: expect.stringContaining("there is no Dockerfile none"),
+  });
+});
+
+test("takes another language and base image", async () => {
+  await writeFile(join(dir, "site/package.json"), '{"scripts":{"start":"node a.js"}}');
+  expect((await run("site", "--print-dockerfile")).output).toContain("FROM node:");
+  const options = ["--language", "static", "--base-image", "registry.example/web:1"];
+  expect((await run("site", "--print-dockerfile", ...options)).output).toContain(
+    "FROM registry.example/web:1\n",
+  );
+  expect((await run("site", "--print-dockerfile", "--language", "cobol")).code).toBe(2);
+});
+
+test("without a flag, in an empty folder and where there is none, it says what to do", async () => {
+  const bare = await run("site");
+  expect(bare).toMatchObject({ code: 2, errors: expect.stringContaining("`berth deploy site`") });
+  await mkdir(join(dir, "empty"));
+  const empty = await run("empty", "--print-dockerfile");
+  expect(empty).toMatchObject({
+    code: 1,
+    errors: expect.stringContaining("does not see how to build"),
+  });
+  expect((await run("none", "--print-dockerfile")).errors).toContain(
+    "there is no such source folder",
+  );
+});
