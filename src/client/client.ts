@@ -25,6 +25,7 @@ import type {
 import type {
   Health,
   PruneAnswer,
+  SpecsGitView,
   SpecsView,
   SystemConfig,
   SystemInfo,
@@ -133,6 +134,8 @@ export function createClient(options: ClientOptions) {
       transport.json("POST", "/api/apply", { body, signal }),
 
     specs: (): Promise<SpecsView> => get("/api/specs"),
+    /** Has the repository of the specs looked at now; the state tells how that went. */
+    syncSpecs: (): Promise<SpecsGitView> => transport.json("POST", "/api/specs/sync"),
     /** Lets the deletions that wait for a person go ahead. */
     prune: (): Promise<PruneAnswer> =>
       transport.json("POST", "/api/specs/prune", { body: { confirm: true } }),

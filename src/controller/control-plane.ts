@@ -1,5 +1,5 @@
 import { canonicalJson } from "../base/canonical.ts";
-import { NotFoundError } from "../base/errors.ts";
+import { ConflictError, NotFoundError } from "../base/errors.ts";
 import type { AppSpec } from "../resources/app.ts";
 import { effectiveApp } from "../resources/app-defaults.ts";
 import type { Kind } from "../resources/kinds.ts";
@@ -26,6 +26,7 @@ import type {
   EngineState,
   PlannedResource,
   PlanReport,
+  SpecsGitReport,
   SpecsReport,
 } from "./port.ts";
 import type { ContainerRuntime } from "./runtime/port.ts";
@@ -34,6 +35,8 @@ import type { ContainerRuntime } from "./runtime/port.ts";
 export interface SpecsSource {
   report(): SpecsReport;
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
+  /** Absent where no repository is followed. */
+  sync?(signal: AbortSignal): Promise<SpecsGitReport>;
 }
 
 /** Answers the API's questions from the same parts that the reconcilers use. */
@@ -163,6 +166,13 @@ export class Controllers implements ControlPlane {
 
   specs(): SpecsReport {
     return this.#specs.report();
+  }
+
+  async syncSpecs(signal: AbortSignal): Promise<SpecsGitReport> {
+    if (this.#specs.sync) return this.#specs.sync(signal);
+    throw new ConflictError("wrong_state", "the specs follow no repository", {
+      hint: "start Berth with --specs-git-url URL",
+    });
   }
 
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[] {

@@ -29,6 +29,11 @@ export interface ControlPlane {
   wake(kind: Kind, name: string): void;
   /** The watched folder. */
   specs(): SpecsReport;
+  /**
+   * Looks at the repository that the watched folder follows, now. Resolves when that has ended, well or
+   * badly, as the report says. Throws ConflictError `wrong_state` where none is followed.
+   */
+  syncSpecs(signal: AbortSignal): Promise<SpecsGitReport>;
   /** Lets the deletions that wait for a person go ahead. Returns what will be pruned. */
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
 }
@@ -102,10 +107,31 @@ export interface SpecsReport {
   readonly state: "watching" | "missing" | "unreadable" | "empty" | "off";
   readonly message: string | null;
   readonly files: readonly SpecFileReport[];
+  /** The repository that a part of the folder comes from; absent where none is followed. */
+  readonly git?: SpecsGitReport;
   /** Prunes that wait for `berth prune --confirm`. */
   readonly pendingPrune: readonly {
     readonly kind: Kind;
     readonly name: string;
     readonly file: string;
   }[];
+}
+
+export interface SpecsGitReport {
+  /** Without user and password. */
+  readonly url: string;
+  /** Null: the repository's default branch. */
+  readonly ref: string | null;
+  /** The folder of the repository. */
+  readonly path: string;
+  /** The folder below the watched one that its files stand in. */
+  readonly folder: string;
+  /** Whose files stand there; null: none have yet. */
+  readonly commit: string | null;
+  readonly state: "following" | "failing";
+  /** Why it is failing. */
+  readonly message: string | null;
+  /** When the repository was last asked, and when files were last changed. */
+  readonly checkedAt: string | null;
+  readonly appliedAt: string | null;
 }

@@ -235,6 +235,7 @@ export interface AuditEntry {
     | "token_create"
     | "token_revoke"
     | "prune_confirm"
+    | "specs_sync"
     | "webhook_create"
     | "webhook_delete"
     | "webhook_test"

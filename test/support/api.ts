@@ -2,7 +2,7 @@ import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from "fas
 import { Registry } from "prom-client";
 import { buildApi } from "../../src/api/server.ts";
 import type { Clock } from "../../src/base/clock.ts";
-import { NotFoundError } from "../../src/base/errors.ts";
+import { ConflictError, NotFoundError } from "../../src/base/errors.ts";
 import type { LogFields, Logger } from "../../src/base/logger.ts";
 import type {
   AppLogLine,
@@ -11,6 +11,7 @@ import type {
   EngineState,
   PlannedResource,
   PlanReport,
+  SpecsGitReport,
   SpecsReport,
 } from "../../src/controller/port.ts";
 import { WebhookSender } from "../../src/controller/webhooks/sender.ts";
@@ -98,6 +99,14 @@ class FakeControlPlane implements ControlPlane {
 
   specs(): SpecsReport {
     return this.report;
+  }
+
+  /** What the repository of the specs is like after a look. */
+  synced: SpecsGitReport | undefined;
+
+  async syncSpecs(): Promise<SpecsGitReport> {
+    if (this.synced) return this.synced;
+    throw new ConflictError("wrong_state", "the specs follow no repository");
   }
 
   confirmPrune(): SpecsReport["pendingPrune"] {

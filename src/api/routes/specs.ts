@@ -1,7 +1,12 @@
-import { PruneAnswer, PruneBody, SpecsView } from "../../resources/wire/system.ts";
-import { answers, NoQuery } from "../answers.ts";
+import { BerthError } from "../../base/errors.ts";
+import type { SpecsGitReport } from "../../controller/port.ts";
+import { PruneAnswer, PruneBody, SpecsGitView, SpecsView } from "../../resources/wire/system.ts";
+import { answers, EmptyBody, NoQuery } from "../answers.ts";
 import type { Api, ApiContext } from "../context.ts";
-import { actorOf } from "../request-scope.ts";
+import { actorOf, requestSignal } from "../request-scope.ts";
+
+/** HTTP clients give up on an answer after five minutes. */
+const SYNC_MS_MAX = 240_000;
 
 export function specRoutes(api: Api, context: ApiContext): void {
   const { control, store } = context;
@@ -36,7 +41,46 @@ export function specRoutes(api: Api, context: ApiContext): void {
           time: file.time,
         })),
         pending_prune: report.pendingPrune.map(({ kind, name, file }) => ({ kind, name, file })),
+        git: report.git ? gitView(report.git) : null,
       };
+    },
+  );
+
+  api.post(
+    "/api/specs/sync",
+    {
+      config: { access: "write" },
+      schema: {
+        summary: "Look at the repository of the specs now",
+        description:
+          "Answers when that has ended; the state tells whether it went well. What the files declare is applied as with every change of the watched folder.",
+        tags: ["specs"],
+        body: EmptyBody,
+        querystring: NoQuery,
+        response: answers({ 200: SpecsGitView }),
+      },
+    },
+    async (request, reply) => {
+      const gone = requestSignal(reply, context.closing);
+      const limit = AbortSignal.timeout(SYNC_MS_MAX);
+      const report = await control
+        .syncSpecs(AbortSignal.any([gone, limit]))
+        .catch((error: unknown) => {
+          if (!limit.aborted) throw error;
+          throw new BerthError("timeout", "the repository has not been read yet", {
+            hint: "it goes on; berth specs shows how it went",
+          });
+        });
+      const actor = actorOf(request);
+      store.audit.append({
+        actor: actor.name,
+        requestId: actor.requestId ?? null,
+        action: "specs_sync",
+        kind: null,
+        name: report.folder,
+        changes: [],
+      });
+      return gitView(report);
     },
   );
 
@@ -68,4 +112,10 @@ export function specRoutes(api: Api, context: ApiContext): void {
       return { pruned };
     },
   );
+}
+
+function gitView(report: SpecsGitReport): SpecsGitView {
+  const { url, ref, path, folder, commit, state, message, checkedAt, appliedAt } = report;
+  const times = { checked_at: checkedAt, applied_at: appliedAt };
+  return { url, ref, path, folder, commit, state, message, ...times };
 }

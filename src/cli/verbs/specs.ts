@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { SpecFileView, SpecsView } from "../../resources/wire/system.ts";
+import type { SpecFileView, SpecsGitView, SpecsView } from "../../resources/wire/system.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes } from "../failure.ts";
 import { referenceOf } from "../kind-names.ts";
@@ -9,9 +9,10 @@ import { colourOfStatus } from "../output/colours.ts";
 import { listing, printListing } from "../output/print.ts";
 
 export function addSpecs(program: Command, cli: Cli): void {
-  withExamples(
+  const verb = withExamples(
     program
       .command("specs")
+      .helpCommand(false)
       .summary("show the files of the specs folder, and what is wrong in them")
       .description(
         "Shows each file of the watched folder: what it declares, and as file:line:column what is wrong in it.",
@@ -21,11 +22,23 @@ export function addSpecs(program: Command, cli: Cli): void {
     [
       ["berth specs", "every file"],
       ["berth specs --check", "for scripts"],
+      ["berth specs sync", "take what was just pushed to the repository of the specs"],
     ],
-  ).action(async (flags: { output?: OutputFormat; check?: boolean }) => {
+  );
+  verb
+    .command("sync")
+    .summary("look at the repository of the specs now")
+    .action(async () => {
+      const git = await (await cli.connect()).syncSpecs();
+      if (git.state === "failing") cli.exitCode = exitCodes.failed;
+      await cli.print(describeGit(cli, git));
+    });
+  verb.action(async (flags: { output?: OutputFormat; check?: boolean }) => {
     const specs = await (await cli.connect()).specs();
     const isWrong =
-      specs.state !== "watching" || specs.files.some((file) => file.state !== "applied");
+      specs.state !== "watching" ||
+      specs.git?.state === "failing" ||
+      specs.files.some((file) => file.state !== "applied");
     if (flags.check === true && isWrong) cli.exitCode = exitCodes.failed;
     const { colours } = cli;
     const isTable = flags.output === undefined || flags.output === "wide";
@@ -33,6 +46,7 @@ export function addSpecs(program: Command, cli: Cli): void {
       await cli.print(
         `${specs.folder} ${colourOfStatus(colours, specs.state)(specs.state)}${specs.message === null ? "" : `: ${specs.message}`}`,
       );
+      if (specs.git !== null) await cli.print(describeGit(cli, specs.git));
       if (specs.files.length > 0) await cli.print("");
     }
     const now = cli.io.now();
@@ -71,6 +85,17 @@ export function addSpecs(program: Command, cli: Cli): void {
     );
     if (isTable) await printTroubles(cli, specs);
   });
+}
+
+/** `shop/ from https://host/shop.git (main) following, commit 0123456789ab, taken 5m ago`. */
+function describeGit(cli: Cli, git: SpecsGitView): string {
+  const state = colourOfStatus(cli.colours, git.state)(git.state);
+  const age =
+    git.applied_at === null ? "" : `, taken ${formatAge(git.applied_at, cli.io.now())} ago`;
+  const commit = git.commit === null ? "no commit yet" : `commit ${git.commit.slice(0, 12)}${age}`;
+  const why = git.message === null ? "" : `: ${git.message}`;
+  const ref = git.ref === null ? "" : ` (${git.ref})`;
+  return `${git.folder}/ from ${git.url}${ref} ${state}, ${commit}${why}`;
 }
 
 async function printTroubles(cli: Cli, specs: SpecsView): Promise<void> {

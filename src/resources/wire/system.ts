@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { kinds } from "../kinds.ts";
-import { closed, NullableString, OneOf, Timestamp } from "./schema.ts";
+import { closed, NullableOf, NullableString, OneOf, Timestamp } from "./schema.ts";
 
 export const Health = Type.Object(
   {
@@ -96,6 +96,25 @@ export const SpecFileView = Type.Object(
 );
 export type SpecFileView = Static<typeof SpecFileView>;
 
+export const SpecsGitView = Type.Object(
+  {
+    url: Type.String(),
+    ref: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "null: the repository's default branch",
+    }),
+    path: Type.String(),
+    folder: Type.String({ description: "below the watched folder" }),
+    commit: NullableString,
+    state: OneOf(["following", "failing"]),
+    message: NullableString,
+    checked_at: NullableString,
+    applied_at: NullableString,
+  },
+  closed,
+);
+export type SpecsGitView = Static<typeof SpecsGitView>;
+
 export const SpecsView = Type.Object(
   {
     folder: Type.String(),
@@ -103,6 +122,7 @@ export const SpecsView = Type.Object(
     message: NullableString,
     files: Type.Array(SpecFileView),
     pending_prune: Type.Array(PendingPrune),
+    git: NullableOf(SpecsGitView),
   },
   closed,
 );

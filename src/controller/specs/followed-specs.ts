@@ -1,0 +1,26 @@
+import type { ControlPlane, SpecsGitReport, SpecsReport } from "../port.ts";
+import type { SpecsGitFollower } from "./git-follower.ts";
+import type { SpecFolder } from "./spec-folder.ts";
+
+/** The watched folder with the repository that a part of it comes from, as the API asks for both. */
+export class FollowedSpecs {
+  readonly #folder: SpecFolder;
+  readonly #follower: SpecsGitFollower;
+
+  constructor(folder: SpecFolder, follower: SpecsGitFollower) {
+    this.#folder = folder;
+    this.#follower = follower;
+  }
+
+  report(): SpecsReport {
+    return { ...this.#folder.report(), git: this.#follower.report() };
+  }
+
+  confirmPrune(): ReturnType<ControlPlane["confirmPrune"]> {
+    return this.#folder.confirmPrune();
+  }
+
+  sync(signal: AbortSignal): Promise<SpecsGitReport> {
+    return this.#follower.sync(signal);
+  }
+}

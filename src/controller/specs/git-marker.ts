@@ -1,0 +1,50 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { writeAtomically } from "./git-files.ts";
+import { codeOf } from "./scan.ts";
+
+/** Says that a folder follows a repository, so that nobody else's folder is ever written to. */
+export const MARKER = ".berth-git.json";
+
+export interface Marker {
+  readonly url: string;
+  readonly ref: string | null;
+  /** Null until all files of a commit have been there once. */
+  readonly commit: string | null;
+  readonly applied_at: string | null;
+}
+
+/** Undefined where there is none; a marker that cannot be understood says no more than that there is one. */
+export async function readMarker(folder: string): Promise<Marker | undefined> {
+  let text: string;
+  try {
+    text = await readFile(join(folder, MARKER), "utf8");
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw error;
+  }
+  const value = parsed(text);
+  const field = (key: string): string | null => {
+    const found: unknown =
+      typeof value === "object" && value !== null ? Reflect.get(value, key) : "";
+    return typeof found === "string" ? found : null;
+  };
+  return {
+    url: field("url") ?? "",
+    ref: field("ref"),
+    commit: field("commit"),
+    applied_at: field("applied_at"),
+  };
+}
+
+export async function writeMarker(folder: string, marker: Marker): Promise<void> {
+  await writeAtomically(join(folder, MARKER), `${JSON.stringify(marker, null, 2)}\n`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

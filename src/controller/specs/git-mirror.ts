@@ -1,0 +1,208 @@
+import { createHash } from "node:crypto";
+import { constants, type Dirent } from "node:fs";
+import {
+  chmod,
+  lstat,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  rename,
+  rm,
+  rmdir,
+  unlink,
+} from "node:fs/promises";
+import { join } from "node:path";
+import { BerthError, ConflictError } from "../../base/errors.ts";
+import { isHidden, isSpecName } from "./file-names.ts";
+import { isTemporary, writeAtomically } from "./git-files.ts";
+import { type Marker, readMarker, writeMarker } from "./git-marker.ts";
+import { codeOf } from "./scan.ts";
+
+/** As deep as the scan of the watched folder goes. */
+const DEPTH_MAX = 32;
+
+/** The spec files of a checkout, by path below `path` of it. Throws `git_not_found` where there are none. */
+export async function specFilesOf(
+  checkout: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<Map<string, Uint8Array>> {
+  let root = checkout;
+  for (const part of path.split("/").filter((word) => word !== "" && word !== ".")) {
+    root = join(root, part);
+    const isFolder = part !== ".." && (await isRealFolder(root));
+    if (!isFolder) {
+      throw new BerthError("git_not_found", `the repository has no folder ${path}`, {
+        hint: "set specs_git_path to a folder of it; what was followed before stays as it is",
+      });
+    }
+  }
+  const files = new Map<string, Uint8Array>();
+  await walk(root, "", signal, async (below, entry) => {
+    if (!entry.isFile() || isHidden(entry.name) || !isSpecName(entry.name)) return;
+    const content = await readRegular(join(root, below));
+    if (content) files.set(below, content);
+  });
+  if (files.size === 0) {
+    const where = path === "." || path === "" ? "the repository" : `the folder ${path} of it`;
+    throw new BerthError("git_not_found", `${where} holds no spec file (*.yaml, *.yml, *.json)`, {
+      hint: "check specs_git_path and specs_git_ref; what was followed before stays as it is",
+    });
+  }
+  return files;
+}
+
+/**
+ * Makes `folder` Berth's own, for one repository, where it is not there or empty. Throws ConflictError
+ * `conflict` where somebody else's folder has the name: nothing of it is touched.
+ */
+export async function claimFolder(folder: string, marker: Marker): Promise<Marker> {
+  const known = (await isRealFolder(folder)) ? await readMarker(folder) : undefined;
+  if (known) return known;
+  // Made elsewhere and moved into place with its marker: a crash leaves no folder that nobody owns.
+  const made = await mkdtemp(`${folder.replace(/[^/]+$/, "")}.berth-git.`);
+  try {
+    await chmod(made, 0o755);
+    await writeMarker(made, marker);
+    await rename(made, folder);
+  } catch (error) {
+    await rm(made, { recursive: true, force: true });
+    if (!["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(codeOf(error))) throw error;
+    const name = folder.split("/").at(-1);
+    throw new ConflictError("conflict", `"${name}" in the watched folder is not Berth's own`, {
+      hint: "move it away, so that the files of the repository can stand there",
+    });
+  }
+  return marker;
+}
+
+export function hashesOf(files: ReadonlyMap<string, Uint8Array>): Map<string, string> {
+  return new Map([...files].map(([below, content]) => [below, hashOf(content)]));
+}
+
+/** Paths whose file in `folder` has not the hash that it should, and spec files that should not be there. */
+export async function differences(
+  folder: string,
+  hashes: ReadonlyMap<string, string>,
+  signal: AbortSignal,
+): Promise<{ changed: readonly string[]; foreign: ReadonlySet<string> }> {
+  const foreign = new Set<string>();
+  await walk(folder, "", signal, async (below, entry) => {
+    const counts = isTemporary(entry.name) || (!isHidden(entry.name) && isSpecName(entry.name));
+    const isLink = entry.isSymbolicLink() && !isHidden(entry.name);
+    if (isLink || (counts && !entry.isDirectory() && !hashes.has(below))) foreign.add(below);
+  });
+  const changed: string[] = [];
+  for (const [below, hash] of hashes) {
+    signal.throwIfAborted();
+    const there = await readRegular(join(folder, below));
+    if (!there || hashOf(there) !== hash) changed.push(below);
+  }
+  return { changed, foreign };
+}
+
+/**
+ * Makes the spec files of a claimed folder those of `files`: first what is new or different, each
+ * at once, then what is gone. Can be cut off anywhere and done again. Links in it are taken away and
+ * never followed; whatever is no spec file stays.
+ */
+export async function mirror(
+  folder: string,
+  files: ReadonlyMap<string, Uint8Array>,
+  signal: AbortSignal,
+): Promise<{ written: readonly string[]; removed: readonly string[] }> {
+  const { changed, foreign } = await differences(folder, hashesOf(files), signal);
+  for (const below of changed) {
+    signal.throwIfAborted();
+    const content = files.get(below) ?? new Uint8Array();
+    await makeParents(folder, below);
+    const path = join(folder, below);
+    if ((await lstat(path).catch(() => undefined))?.isDirectory())
+      await rm(path, { recursive: true });
+    await writeAtomically(path, content);
+  }
+  const removed: string[] = [];
+  for (const below of foreign) {
+    if (files.has(below)) continue;
+    signal.throwIfAborted();
+    // A link that stood where a folder belongs has been exchanged for it above.
+    if (await isRealFolder(join(folder, below))) continue;
+    await unlink(join(folder, below)).catch(unlessGone);
+    if (!isTemporary(below.split("/").at(-1) ?? "")) removed.push(below);
+    await removeEmptyParents(folder, below);
+  }
+  return { written: changed, removed };
+}
+
+/** Folders on the way to a file; a file or a link that stands in the way makes way. */
+async function makeParents(folder: string, below: string): Promise<void> {
+  let path = folder;
+  for (const part of below.split("/").slice(0, -1)) {
+    path = join(path, part);
+    if (await isRealFolder(path)) continue;
+    await unlink(path).catch(unlessGone);
+    await mkdir(path);
+  }
+}
+
+async function removeEmptyParents(folder: string, below: string): Promise<void> {
+  const parts = below.split("/").slice(0, -1);
+  for (; parts.length > 0; parts.pop()) {
+    try {
+      await rmdir(join(folder, ...parts));
+    } catch {
+      return;
+    }
+  }
+}
+
+async function walk(
+  root: string,
+  below: string,
+  signal: AbortSignal,
+  visit: (below: string, entry: Dirent) => Promise<void>,
+): Promise<void> {
+  signal.throwIfAborted();
+  const entries = await readdir(join(root, below), { withFileTypes: true });
+  for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+    const path = below === "" ? entry.name : `${below}/${entry.name}`;
+    await visit(path, entry);
+    const isDeep = path.split("/").length > DEPTH_MAX;
+    if (entry.isDirectory() && !isHidden(entry.name) && !isDeep)
+      await walk(root, path, signal, visit);
+  }
+}
+
+/** Undefined for what is not there, or is no file: links are not followed. */
+async function readRegular(path: string): Promise<Buffer | undefined> {
+  try {
+    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+    const file = await open(path, flags);
+    try {
+      return (await file.stat()).isFile() ? await file.readFile() : undefined;
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (["ENOENT", "ELOOP", "ENOTDIR", "EISDIR", "ENXIO"].includes(codeOf(error))) return undefined;
+    throw error;
+  }
+}
+
+async function isRealFolder(path: string): Promise<boolean> {
+  try {
+    return (await lstat(path)).isDirectory();
+  } catch (error) {
+    if (["ENOENT", "ENOTDIR"].includes(codeOf(error))) return false;
+    throw error;
+  }
+}
+
+function hashOf(content: Uint8Array): string {
+  return createHash("sha256").update(content).digest("hex");
+}
+
+function unlessGone(error: unknown): void {
+  if (codeOf(error) !== "ENOENT") throw error;
+}
