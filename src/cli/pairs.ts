@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { BerthError, messageOf } from "../base/errors.ts";
+import type { AppSpec, EnvValue } from "../resources/app.ts";
 import type { Cli } from "./cli.ts";
 import { UsageError } from "./failure.ts";
 import { readAll } from "./read-input.ts";
@@ -17,6 +18,21 @@ export function splitPair(text: string, example: string): [key: string, value: s
 
 export function pairsToObject(texts: readonly string[], example: string): Record<string, string> {
   return Object.fromEntries(texts.map((text) => splitPair(text, example)));
+}
+
+/** `NAME=value`, or `NAME=secret:SECRET/KEY` for a value of a Secret. */
+export function variablesOf(texts: readonly string[]): NonNullable<AppSpec["env"]> {
+  return Object.fromEntries(texts.map((text) => variableOf(text)));
+}
+
+function variableOf(text: string): [string, EnvValue] {
+  const [name, value] = splitPair(text, "-e NAME=value");
+  const match = /^secret:([^/]+)(?:\/(.+))?$/.exec(value);
+  if (match?.[1] === undefined) return [name, value];
+  return [
+    name,
+    match[2] === undefined ? { secret: match[1] } : { secret: match[1], key: match[2] },
+  ];
 }
 
 /**

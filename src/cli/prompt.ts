@@ -14,6 +14,11 @@ export function canAsk(cli: Cli): boolean {
   return cli.io.inputIsTerminal && cli.io.errorIsTerminal;
 }
 
+/** What a person typed, without blanks around it. Only to be asked where a person sits at both ends. */
+export async function askLine(cli: Cli, question: string): Promise<string> {
+  return (await ask(cli, question, false)).trim();
+}
+
 /** A line that is not shown while it is typed. */
 export async function askSecret(cli: Cli, question: string): Promise<string> {
   return ask(cli, question, true);

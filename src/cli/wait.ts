@@ -15,12 +15,20 @@ export async function waitForReady(
   cli: Cli,
   client: Client,
   name: string,
-  options: { readonly timeoutMs: number; readonly generation?: number },
+  options: {
+    readonly timeoutMs: number;
+    readonly generation?: number;
+    /** When nothing is said of the app meanwhile, because something else does; default: never. */
+    readonly silentWhile?: "building" | "always";
+    /** Called where the app failed: what to try next, where that is another thing than usual. */
+    readonly onFailure?: () => Promise<string | undefined>;
+  },
 ): Promise<AppDetails> {
   const abort = new AbortController();
-  const narration = cli.io.errorIsTerminal
-    ? narrate(cli, client, name, abort.signal)
-    : Promise.resolve();
+  const narration =
+    cli.io.errorIsTerminal && options.silentWhile !== "always"
+      ? narrate(cli, client, name, options.silentWhile, abort.signal)
+      : Promise.resolve();
   try {
     const { app, timedOut: isLate } = await client.apps.waitReady(name, options);
     if (!isLate) return app;
@@ -30,7 +38,7 @@ export async function waitForReady(
     );
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 409) throw error;
-    throw failedBecause(name, error);
+    throw failedBecause(name, error, await options.onFailure?.());
   } finally {
     abort.abort();
     await narration;
@@ -46,12 +54,19 @@ export async function waitForGone(client: Client, name: string, timeoutMs: numbe
   );
 }
 
-async function narrate(cli: Cli, client: Client, name: string, signal: AbortSignal): Promise<void> {
+async function narrate(
+  cli: Cli,
+  client: Client,
+  name: string,
+  silentWhile: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
   let last = "";
   const lines = new ProgressLines((text) => cli.io.writeError(text), cli.errorColours.dim);
   const say = async () => {
     const app = await client.apps.get(name, signal);
     const text = `${app.status}: ${app.message}`;
+    if (app.status === silentWhile) return;
     if (text !== last && !signal.aborted) lines.show(`${name} ${text}`);
     last = text;
   };
@@ -67,10 +82,10 @@ async function narrate(cli: Cli, client: Client, name: string, signal: AbortSign
 }
 
 /** The API's hint names a route; a person at a terminal needs the verb. */
-function failedBecause(name: string, error: ApiError): BerthError {
+function failedBecause(name: string, error: ApiError, hint: string | undefined): BerthError {
   const message = error.message.replace(/\.? See GET \S+ and its logs\.?$/, "");
   return new BerthError("wrong_state", message, {
-    hint: `\`berth describe ${name}\` and \`berth logs ${name}\``,
+    hint: hint ?? `\`berth describe ${name}\` and \`berth logs ${name}\``,
     cause: error,
   });
 }

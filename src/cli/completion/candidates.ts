@@ -18,7 +18,8 @@ export interface Candidate {
 
 export type Source =
   | { readonly type: "names"; readonly kind: Kind; readonly prefix?: string }
-  | { readonly type: "tokens" };
+  | { readonly type: "tokens" }
+  | { readonly type: "builds"; readonly app: string };
 
 const nothing: Completion = { candidates: [], paths: "none" };
 const kindCandidates: readonly Candidate[] = [
@@ -191,6 +192,15 @@ function placeOf(
       };
     case "file":
       return { candidates: [], paths: "files" };
+    case "folder":
+      // In place of a folder deploy takes the name of an app.
+      return { ...names("App"), paths: "folders" };
+    case "build":
+      return {
+        candidates: [],
+        source: { type: "builds", app: positionals[0] ?? "" },
+        paths: "none",
+      };
     default:
       return nothing;
   }

@@ -23,6 +23,13 @@ async function ask(cli: Cli, source: Source): Promise<Candidate[]> {
       .filter(({ kind }) => kind === "named")
       .map(({ name, scope }) => ({ value: name, description: scope }));
   }
+  if (source.type === "builds") {
+    const { builds } = await client.builds.list(source.app, { limit: 20 });
+    return builds.map(({ id, state, revision }) => ({
+      value: String(id),
+      description: `${state}, ${revision.slice(0, 12)}`,
+    }));
+  }
   const prefix = source.prefix ?? "";
   const names = await namesOf(client, source.kind);
   return names.map(([name, description]) => ({ value: prefix + name, description }));

@@ -23,6 +23,7 @@ export function colourOfStatus(colors: Colors, status: string): (text: string) =
     case "watching":
     case "following":
     case "delivered":
+    case "succeeded":
       return colors.green;
     case "failed":
     case "failing":
@@ -30,6 +31,7 @@ export function colourOfStatus(colors: Colors, status: string): (text: string) =
     case "invalid":
     case "conflict":
     case "quarantined":
+    case "abandoned":
     case "missing":
     case "unreadable":
     case "disconnected":
@@ -38,6 +40,7 @@ export function colourOfStatus(colors: Colors, status: string): (text: string) =
     case "unchanged":
     case "absent":
     case "off":
+    case "cancelled":
       return colors.dim;
     default:
       return colors.yellow;

@@ -28,7 +28,7 @@ export function addApply(program: Command, cli: Cli): void {
     .command("apply")
     .summary("make resources as files say, all or none")
     .description(
-      "Makes or changes resources so that they are as the files say. All files are checked first, and all or none are applied. A field that a file of the specs folder owns is refused, unless --force takes it over.",
+      "Makes or changes resources so that they are as the files say. All files are checked first, and all or none are applied. A folder that source.local names is uploaded. A field that a file of the specs folder owns is refused, unless --force takes it over.",
     )
     .argument("[file...]", "files and folders, as with -f")
     .option(
@@ -49,9 +49,10 @@ export function addApply(program: Command, cli: Cli): void {
     const manifests = requireManifests(
       await readManifestFiles(cli, filesOf(files, options, "apply")),
     );
+    const { withUploads } = await import("../deploy/local-sources.ts");
     const client = await cli.connect();
     const answer = await client.apply({
-      manifests: manifests.map(({ manifest }) => manifest),
+      manifests: await withUploads(cli, client, manifests, options.dryRun === true),
       manager: "cli",
       ...(options.dryRun === true ? { dry_run: true } : {}),
       ...(options.force === true ? { force: true } : {}),

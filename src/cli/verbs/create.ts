@@ -5,7 +5,7 @@ import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
 import { appName, referenceOf } from "../kind-names.ts";
 import { collect, integerBetween, outputOption, withExamples, withWait } from "../options.ts";
-import { pairsToObject, splitPair } from "../pairs.ts";
+import { pairsToObject, variablesOf } from "../pairs.ts";
 
 interface CreateFlags extends WriteFlags {
   readonly image?: string;
@@ -101,23 +101,9 @@ function bodyOf(name: string, flags: CreateFlags): CreateAppBody {
     ...(flags.image === undefined ? {} : { image: flags.image }),
     ...(flags.port === undefined ? {} : { port: flags.port }),
     ...(flags.domain === undefined ? {} : { domain: flags.domain }),
-    ...(flags.env === undefined
-      ? {}
-      : { env: Object.fromEntries(flags.env.map((text) => variableOf(text))) }),
+    ...(flags.env === undefined ? {} : { env: variablesOf(flags.env) }),
     ...(flags.label === undefined
       ? {}
       : { labels: pairsToObject(flags.label, "--label key=value") }),
   };
-}
-
-type Variable = NonNullable<CreateAppBody["env"]>[string];
-
-function variableOf(text: string): [string, Variable] {
-  const [name, value] = splitPair(text, "-e NAME=value");
-  const match = /^secret:([^/]+)(?:\/(.+))?$/.exec(value);
-  if (match?.[1] === undefined) return [name, value];
-  return [
-    name,
-    match[2] === undefined ? { secret: match[1] } : { secret: match[1], key: match[2] },
-  ];
 }

@@ -1,59 +1,93 @@
 import type { Command } from "commander";
-import { BerthError } from "../../base/errors.ts";
-import { reportWrite, type WriteFlags } from "../app-write.ts";
+import { reportWrite } from "../app-write.ts";
 import type { Cli } from "../cli.ts";
+import type { DeployFlags } from "../deploy/flags.ts";
 import { UsageError } from "../failure.ts";
 import { appName } from "../kind-names.ts";
-import { outputOption, withExamples, withWait } from "../options.ts";
-
-interface DeployFlags extends WriteFlags {
-  readonly image?: string;
-  readonly git?: string;
-  readonly ref?: string;
-  readonly dryRun?: boolean;
-  readonly force?: boolean;
-}
+import { collect, integerBetween, outputOption, withExamples, withWait } from "../options.ts";
 
 export function addDeploy(program: Command, cli: Cli): void {
   const command = program
     .command("deploy")
-    .summary("give an app a new image")
+    .summary("build a folder or a repository and roll it out, or a new image")
     .description(
-      "Gives an app a new image, and rolls it out. Builds from a folder or from git come with a later release.",
+      "Uploads a folder, builds it and rolls it out; makes the app where there is none. What .dockerignore names stays here. With --git the server builds from a repository, with --image it takes an image as it is. The name of an app in place of a folder looks at its source anew.",
     )
-    .argument("[app]", "name of the app, or a folder to build")
+    .argument(
+      "[folder]",
+      "folder to build; with --image and --git the name of the app (default: .)",
+    )
+    .option("--name <app>", "name of the app; default: that of the folder or the repository")
+    .option("--port <port>", "port on which the app listens", integerBetween(1, 65_535))
+    .option("--domain <name>", "host name; default: NAME.<base domain>")
+    .option(
+      "-e, --env <NAME=value>",
+      "environment variable; NAME=secret:SECRET/KEY takes it from a secret; can be repeated",
+      collect,
+    )
     .option("--image <reference>", "image to deploy, such as nginx:1.27")
-    .option("--git <url>", "repository to build (not there yet)")
+    .option("--git <url>", "repository to build")
     .option("--ref <ref>", "with --git: branch, tag or commit")
+    .option("--path <path>", "with --git: folder of the repository")
+    .option("--credential <secret>", "with --git: Secret to fetch with")
+    .option("-q, --quiet", "without the log of the build")
     .option("--dry-run", "tell what would happen, and change nothing")
-    .option("--force", "also where a spec file owns the image")
+    .option("--force", "also where a spec file owns what changes")
     .addOption(outputOption());
-  withExamples(withWait(command), [
-    ["berth deploy hello --image nginx:1.28", "a new image"],
-    ["berth deploy hello --image nginx:1.28 --wait", "and wait until it serves"],
-    ["berth deploy hello --image nginx:1.28 --dry-run", "see what that would do"],
+  withExamples(withWait(command).option("--no-wait", "return once the server has the source"), [
+    ["berth deploy", "build the folder you are in, and follow it until it serves"],
+    ["berth deploy ./shop --port 8080", "another folder, which says no port itself"],
+    ["berth deploy shop --git https://example.org/shop.git --ref v2", "a tag of a repository"],
+    ["berth deploy shop", "the newest of the repository that shop is built from"],
+    ["berth deploy hello --image nginx:1.28 --wait", "an image, and wait until it serves"],
   ]).action(async (word: string | undefined, flags: DeployFlags) => {
-    if (flags.image !== undefined && flags.git !== undefined)
-      throw new UsageError("--image and --git exclude each other");
-    if (flags.image === undefined && flags.git === undefined)
-      throw new BerthError(
-        "not_implemented",
-        "building an image from a folder is not there yet; it comes with the next release",
-        { hint: `\`berth deploy ${word ?? "NAME"} --image IMAGE\`` },
-      );
-    if (word === undefined)
-      throw new UsageError("deploy needs the name of an app", "berth deploy NAME --image IMAGE");
-    const name = appName(word);
-    const client = await cli.connect();
-    const body =
-      flags.git === undefined
-        ? { image: flags.image ?? "" }
-        : { git: { url: flags.git, ...(flags.ref === undefined ? {} : { ref: flags.ref }) } };
-    const write = await client.apps.deploy(name, body, {
-      dryRun: flags.dryRun === true,
-      force: flags.force === true,
-    });
-    const done = `deploys ${flags.image ?? flags.git ?? ""}`;
-    await reportWrite(cli, client, name, write, { done, already: "has that image already" }, flags);
+    checkFlags(flags);
+    if (flags.image !== undefined) return deployImage(cli, nameOf(word, flags), flags.image, flags);
+    if (flags.git !== undefined) {
+      const { deployRepository } = await import("../deploy/from-git.ts");
+      return deployRepository(cli, word === undefined ? flags.name : nameOf(word, flags), flags);
+    }
+    const { deployFolder } = await import("../deploy/from-folder.ts");
+    return deployFolder(cli, word, flags);
   });
+}
+
+function checkFlags(flags: DeployFlags): void {
+  if (flags.image !== undefined && flags.git !== undefined)
+    throw new UsageError("--image and --git exclude each other");
+  for (const key of ["ref", "path", "credential"] as const)
+    if (flags[key] !== undefined && flags.git === undefined)
+      throw new UsageError(`--${key} goes with --git only`);
+  if (flags.image === undefined) return;
+  for (const key of ["port", "domain", "env"] as const)
+    if (flags[key] !== undefined)
+      throw new UsageError(
+        `--${key} does not go with --image`,
+        "`berth create` makes an app of an image, `berth edit` changes one",
+      );
+}
+
+function nameOf(word: string | undefined, flags: DeployFlags): string {
+  const name = word ?? flags.name;
+  if (name === undefined)
+    throw new UsageError("deploy needs the name of an app", "berth deploy NAME --image IMAGE");
+  if (word !== undefined && flags.name !== undefined && word !== flags.name)
+    throw new UsageError(`the app is called both ${word} and ${flags.name}`, "give one of them");
+  return appName(name);
+}
+
+async function deployImage(
+  cli: Cli,
+  name: string,
+  image: string,
+  flags: DeployFlags,
+): Promise<void> {
+  const client = await cli.connect();
+  const write = await client.apps.deploy(
+    name,
+    { image },
+    { dryRun: flags.dryRun === true, force: flags.force === true },
+  );
+  const words = { done: `deploys ${image}`, already: "has that image already" };
+  await reportWrite(cli, client, name, write, words, flags);
 }

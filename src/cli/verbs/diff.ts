@@ -38,8 +38,10 @@ export function addDiff(program: Command, cli: Cli): void {
     const manifests = requireManifests(
       await readManifestFiles(cli, filesOf(files, options, "diff")),
     );
-    const answer = await (await cli.connect()).apply({
-      manifests: manifests.map(({ manifest }) => manifest),
+    const { withUploads } = await import("../deploy/local-sources.ts");
+    const client = await cli.connect();
+    const answer = await client.apply({
+      manifests: await withUploads(cli, client, manifests, true),
       manager: "cli",
       dry_run: true,
       ...(options.force === true ? { force: true } : {}),

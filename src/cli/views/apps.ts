@@ -20,7 +20,8 @@ export function appListing(apps: readonly AppItem[], colours: Colors, nowMs: num
       { header: "AGE", value: (app) => formatAge(app.created_at, nowMs), volatile: true },
     ],
     wideColumns: [
-      { header: "DOMAIN", value: (app) => app.domain, shrinks: true },
+      { header: "DOMAINS", value: (app) => app.domains.join(", "), shrinks: true },
+      { header: "SOURCE", value: (app) => app.source ?? "", shrinks: true },
       { header: "PORT", value: (app) => (app.port === null ? "" : String(app.port)) },
       {
         header: "GENERATION",

@@ -4,6 +4,7 @@ import { colourOfStatus } from "../output/colours.ts";
 import { fields, type Look, section, shortValue } from "../output/sections.ts";
 import { formatTable } from "../output/table.ts";
 import { toYaml } from "../output/yaml.ts";
+import { shortBuild } from "./builds.ts";
 import { eventColumns } from "./events.ts";
 
 export function describeApp(
@@ -18,7 +19,9 @@ export function describeApp(
       ["Status", `${colourOfStatus(colours, app.status)(app.status)}${app.ready ? ", ready" : ""}`],
       ["Message", app.message],
       ["URL", app.url ?? "none"],
-      ["Domain", app.domain],
+      ["Domains", app.domains],
+      ["Source", app.source ?? undefined],
+      ["Last build", app.build === null ? undefined : shortBuild(app.build, nowMs)],
       ["Image", app.image || "(to be built)"],
       ["Generation", generationText(app)],
       ["Managed by", app.managed_by],
@@ -117,6 +120,8 @@ function revisionsText(revisions: readonly RevisionView[], look: Look): string {
         colour: (text, row) => colourOfStatus(look.colours, row.state)(text),
       },
       { header: "IMAGE", value: (row) => row.image ?? "", shrinks: true },
+      { header: "COMMIT", value: (row) => row.source_revision?.slice(0, 12) ?? "" },
+      { header: "BUILD", value: (row) => (row.build_id === null ? "" : String(row.build_id)) },
       { header: "AGE", value: (row) => formatAge(row.created_at, look.nowMs) },
       { header: "BY", value: (row) => row.actor },
       { header: "MESSAGE", value: (row) => shortValue(row.message ?? ""), shrinks: true },

@@ -276,12 +276,6 @@ describe("what changes an app", () => {
     expect(api.store.get("App", "hello")?.spec.image).toBe("bb:2");
   });
 
-  it("says that builds are not there yet", async () => {
-    const result = await run("deploy .");
-    expect(result.code).toBe(1);
-    expect(result.errors).toContain("not there yet");
-  });
-
   it("creates of an image, with variables and secrets", async () => {
     await done("secrets set db password=x");
     await done(

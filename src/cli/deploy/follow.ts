@@ -1,0 +1,113 @@
+import { messageOf } from "../../base/errors.ts";
+import type { Client } from "../../client/client.ts";
+import type { AppDetails } from "../../resources/wire/apps.ts";
+import type { BuildView } from "../../resources/wire/builds.ts";
+import type { Cli } from "../cli.ts";
+import { formatDurationMs } from "../output/age.ts";
+import { waitForReady } from "../wait.ts";
+
+/** What is still on its way of a log when the app's fate is known already. */
+const LAST_LINES_MS = 2000;
+
+export interface Followed {
+  readonly name: string;
+  readonly generation: number;
+  /** The newest build before the deploy; 0 where there was none. */
+  readonly lastBuild: number;
+  readonly timeoutMs: number;
+  readonly isQuiet: boolean;
+}
+
+/**
+ * Shows the build of a deploy as it goes on, then the rollout, until the app is Ready. Throws as
+ * `waitForReady` does, with the way to the build's log where the build has failed.
+ */
+export async function followDeploy(cli: Cli, client: Client, what: Followed): Promise<AppDetails> {
+  const { name, generation, timeoutMs, isQuiet } = what;
+  const leaving = new AbortController();
+  const log = isQuiet ? Promise.resolve() : showBuilds(cli, client, what, leaving.signal);
+  try {
+    return await waitForReady(cli, client, name, {
+      timeoutMs,
+      generation,
+      // The log tells more of a build than its state does.
+      silentWhile: isQuiet ? "always" : "building",
+      onFailure: () => hintFor(client, what),
+    });
+  } finally {
+    const cancelTimer = setTimeout(() => leaving.abort(), LAST_LINES_MS);
+    await Promise.race([log, untilAborted(leaving.signal)]);
+    clearTimeout(cancelTimer);
+    leaving.abort();
+    await log;
+  }
+}
+
+/** Waits for a build that is newer than the last one, and shows its log to its end. */
+async function showBuilds(
+  cli: Cli,
+  client: Client,
+  { name, lastBuild }: Followed,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const changes = client.events.watch({ kind: "App", name, signal });
+    let next = changes.next();
+    for (;;) {
+      const { builds } = await client.builds.list(name, { limit: 1, signal });
+      const [build] = builds;
+      if (build !== undefined && build.id > lastBuild) {
+        // Its rejection is that of the stream being left.
+        next.catch(() => {});
+        return await showLog(cli, client, build, signal);
+      }
+      if ((await next).done === true) return;
+      next = changes.next();
+    }
+  } catch (error) {
+    // The wait itself reports what matters; but a log that broke off is to be known as such.
+    if (!signal.aborted) cli.note(cli.errorColours.dim(`the log is cut off: ${messageOf(error)}`));
+  }
+}
+
+async function showLog(
+  cli: Cli,
+  client: Client,
+  build: BuildView,
+  signal: AbortSignal,
+): Promise<void> {
+  const { dim } = cli.errorColours;
+  const prefix = dim(`#${build.id}`);
+  cli.note(`${prefix} build ${build.id} of ${build.source} at ${build.revision.slice(0, 12)}`);
+  const log = client.builds.followLog(build.app, build.id, signal);
+  for (;;) {
+    const line = await log.next();
+    if (line.done !== true) {
+      cli.note(`${prefix} ${line.value}`);
+      continue;
+    }
+    const ended = line.value;
+    if (ended !== undefined) cli.note(`${prefix} ${ended.state}${durationText(ended)}`);
+    return;
+  }
+}
+
+function durationText({ started_at, finished_at }: BuildView): string {
+  if (started_at === null || finished_at === null) return "";
+  return ` after ${formatDurationMs(Date.parse(finished_at) - Date.parse(started_at))}`;
+}
+
+async function hintFor(client: Client, what: Followed): Promise<string | undefined> {
+  const { builds } = await client.builds.list(what.name, { limit: 1 });
+  const [build] = builds;
+  if (build === undefined || build.id <= what.lastBuild || build.state === "succeeded")
+    return undefined;
+  return `\`berth builds ${what.name} ${build.id} --log\` shows all of it; mend it and deploy again`;
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

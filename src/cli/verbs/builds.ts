@@ -1,0 +1,102 @@
+import type { Command } from "commander";
+import type { Client } from "../../client/client.ts";
+import type { BuildView } from "../../resources/wire/builds.ts";
+import type { Cli } from "../cli.ts";
+import { exitCodes, UsageError } from "../failure.ts";
+import { appName } from "../kind-names.ts";
+import { integerBetween, type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { printDocument, printListing } from "../output/print.ts";
+
+interface BuildsFlags {
+  readonly log?: boolean;
+  readonly follow?: boolean;
+  readonly cancel?: boolean;
+  readonly limit?: number;
+  readonly output?: OutputFormat;
+}
+
+export function addBuilds(program: Command, cli: Cli): void {
+  withExamples(
+    program
+      .command("builds")
+      .summary("list the builds of an app, show the log of one, or end it")
+      .description(
+        "Lists the builds of an app, newest first. With --log, -f or --cancel and without a number: the newest.",
+      )
+      .argument("<app>", "name of an app")
+      .argument("[build]", "number of a build")
+      .option("--log", "show its log")
+      .option("-f, --follow", "show its log and go on until it ends; ends with 1 if it failed")
+      .option("--cancel", "end it")
+      .option("--limit <number>", "how many are listed", integerBetween(1, 1000))
+      .addOption(outputOption()),
+    [
+      ["berth builds shop", "all builds of an app"],
+      ["berth builds shop 12", "one of them"],
+      ["berth builds shop --log", "the log of the newest"],
+      ["berth builds shop -f", "and go on with it"],
+      ["berth builds shop 12 --cancel", "end one that waits or runs"],
+    ],
+  ).action(async (word: string, number: string | undefined, flags: BuildsFlags) => {
+    const app = appName(word);
+    const shows = flags.log === true || flags.follow === true;
+    if (shows && flags.cancel === true)
+      throw new UsageError("--cancel does not go with --log and --follow");
+    const id = number === undefined ? undefined : idOf(number);
+    const client = await cli.connect();
+    const { buildListing, describeBuild } = await import("../views/builds.ts");
+    if (id === undefined && !shows && flags.cancel !== true) {
+      const query = flags.limit === undefined ? {} : { limit: flags.limit };
+      const list = await client.builds.list(app, query);
+      return printListing(cli, buildListing(app, list, cli.colours, cli.io.now()), flags.output);
+    }
+    const build = await oneOf(client, app, id);
+    if (flags.cancel === true) {
+      const ended = await client.builds.cancel(app, build.id);
+      return cli.print(`build ${ended.id} of app/${app} ${ended.state}`);
+    }
+    if (flags.follow === true) return follow(cli, client, build);
+    if (flags.log === true) {
+      const { lines } = await client.builds.log(app, build.id);
+      if (lines.length === 0) cli.note(`build ${build.id} has written nothing`);
+      else await cli.print(lines.join("\n"));
+      return;
+    }
+    if (flags.output === "json" || flags.output === "yaml")
+      return printDocument(cli, build, flags.output);
+    const look = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
+    await cli.print(flags.output === "name" ? String(build.id) : describeBuild(build, look));
+  });
+}
+
+function idOf(text: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text))
+    throw new UsageError(`"${text}" is not the number of a build`, "berth builds APP lists them");
+  return Number(text);
+}
+
+async function oneOf(client: Client, app: string, id: number | undefined): Promise<BuildView> {
+  if (id !== undefined) return client.builds.get(app, id);
+  const [newest] = (await client.builds.list(app, { limit: 1 })).builds;
+  if (newest !== undefined) return newest;
+  throw new UsageError(
+    `app "${app}" has no builds yet`,
+    `\`berth deploy DIR --name ${app}\` makes one`,
+  );
+}
+
+async function follow(cli: Cli, client: Client, build: BuildView): Promise<void> {
+  const log = client.builds.followLog(build.app, build.id);
+  for (;;) {
+    const line = await log.next();
+    if (line.done !== true) {
+      await cli.print(line.value);
+      continue;
+    }
+    const ended = line.value;
+    if (ended === undefined) cli.note("the server has ended the stream");
+    else cli.note(`build ${ended.id} ${ended.state}`);
+    if (ended?.state !== "succeeded") cli.exitCode = exitCodes.failed;
+    return;
+  }
+}

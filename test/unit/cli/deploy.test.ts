@@ -1,0 +1,338 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import { nameFrom, nameOfRepository } from "../../../src/cli/deploy/app-names.ts";
+import { exposedPort } from "../../../src/cli/deploy/exposed-port.ts";
+import { appStatus, condition, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { berth, type CliResult } from "../../support/cli.ts";
+
+let api: TestApi;
+let url: string;
+let folder: string;
+let unwatch = () => {};
+const timers: NodeJS.Timeout[] = [];
+
+beforeEach(async () => {
+  api = await openTestApi({ clock: systemClock });
+  url = await api.listen();
+  folder = mkdtempSync(join(tmpdir(), "berth-deploy-"));
+});
+afterEach(async () => {
+  unwatch();
+  for (const timer of timers.splice(0)) clearInterval(timer);
+  await api[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const run = (...words: string[]): Promise<CliResult> =>
+  berth(words, {
+    workingDirectory: folder,
+    environment: {
+      BERTH_URL: url,
+      BERTH_TOKEN: api.token("admin"),
+      XDG_CONFIG_HOME: join(folder, ".config"),
+    },
+  });
+
+function files(content: Readonly<Record<string, string>>): void {
+  for (const [path, text] of Object.entries(content)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+}
+
+/** Does with each new version of an app what builds and the reconciler would do. */
+function builds(
+  log: readonly string[],
+  { failure, isFollowed = true }: { failure?: string; isFollowed?: boolean } = {},
+): void {
+  let seen = "";
+  unwatch = api.store.watch(({ kind, type, name, generation }) => {
+    if (kind !== "App" || type === "status" || seen === `${name} ${generation}`) return;
+    const app = api.store.get("App", name);
+    if (!app || app.metadata.generation !== generation) return;
+    seen = `${name} ${generation}`;
+    const { uid } = app.metadata;
+    const { id } = api.store.builds.create({
+      app: name,
+      generation,
+      source: "archive",
+      revision: "0123456789abcdef",
+      image: `built:${generation}`,
+    });
+    const building = [condition("Ready", "False", generation)];
+    api.store.setStatus(
+      "App",
+      name,
+      uid,
+      appStatus(generation, { phase: "building", conditions: building }),
+    );
+    const end = () => {
+      for (const line of log) api.builds.say(id, line);
+      api.builds.logs.set(id, [...log]);
+      api.store.builds.mark(id, failure === undefined ? "succeeded" : "failed", {
+        ...(failure === undefined ? {} : { message: failure }),
+      });
+      api.builds.say(id, null);
+      const stalled = condition("Stalled", "True", generation, { message: failure ?? "" });
+      api.store.setStatus(
+        "App",
+        name,
+        uid,
+        failure === undefined
+          ? appStatus(generation)
+          : appStatus(generation, { phase: "failed", conditions: [...building, stalled] }),
+      );
+    };
+    // A build that ends before somebody follows its log is no test of following it.
+    const timer = setInterval(() => {
+      if (isFollowed && !api.builds.say(id, "Step 0")) return;
+      clearInterval(timer);
+      end();
+    }, 5);
+    timers.push(timer);
+  });
+}
+
+function uploaded(): string {
+  const [archive] = [...api.builds.archives.values()];
+  if (archive === undefined) throw new Error("nothing was uploaded");
+  return gunzipSync(archive).toString("latin1");
+}
+
+describe("berth deploy", () => {
+  it("packs the folder, makes an app of its name, shows the build and tells where it is", async () => {
+    files({
+      "My_Shop/Dockerfile": "FROM x\nEXPOSE 8080\n",
+      "My_Shop/app.js": "hello",
+      "My_Shop/.git/config": "secret",
+      "My_Shop/.dockerignore": "*.log\n",
+      "My_Shop/debug.log": "noise",
+    });
+    builds(["Step 1/2 : FROM x"]);
+    const { code, output, errors } = await run("deploy", "My_Shop");
+    expect({ code, errors: code === 0 ? "" : errors }).toEqual({ code: 0, errors: "" });
+    expect(output).toBe("app/my-shop is running at http://127.0.0.1:20000\n");
+    expect(errors).toContain("my-shop: 3 files");
+    expect(errors).toContain("#1 Step 1/2 : FROM x");
+    expect(errors).toContain("#1 succeeded");
+    const app = api.store.get("App", "my-shop");
+    expect(app?.spec).toMatchObject({ port: 8080, source: { archive: expect.any(String) } });
+    expect(uploaded()).toContain("app.js");
+    expect(uploaded()).not.toContain("noise");
+    expect(uploaded()).not.toContain("secret");
+  });
+
+  it("takes name, port, domain and variables as given, and is quiet where asked", async () => {
+    files({ "app.js": "hello" });
+    builds(["Step 1"], { isFollowed: false });
+    const result = await run(
+      ...["deploy", "--name", "shop", "--port", "81", "--domain", "shop.example.org"],
+      ...["-e", "A=1", "-e", "B=secret:db/url", "-q"],
+    );
+    expect(result).toMatchObject({ code: 0, errors: "" });
+    expect(api.store.get("App", "shop")?.spec).toMatchObject({
+      port: 81,
+      domain: "shop.example.org",
+      env: { A: "1", B: { secret: "db", key: "url" } },
+    });
+  });
+
+  it("keeps the port of an app that is there, and deploys the same folder as the same archive", async () => {
+    files({ "app.js": "hello" });
+    putApp(api.store, "shop", { image: "bb:1", port: 99 });
+    expect((await run("deploy", ".", "--name", "shop", "--no-wait")).code).toBe(0);
+    const first = api.store.get("App", "shop")?.spec;
+    expect(first).toMatchObject({ port: 99, source: { archive: expect.any(String) } });
+    expect((await run("deploy", ".", "--name", "shop", "--no-wait")).code).toBe(0);
+    expect(api.store.get("App", "shop")?.spec).toEqual(first);
+    expect(api.builds.archives.size).toBe(1);
+  });
+
+  it("says what failed, with the last lines and the way to all of them", async () => {
+    files({ Dockerfile: "FROM x\nEXPOSE 80\n" });
+    builds(["Step 2/2 : RUN false"], { failure: "step 2 of 2 (RUN false) ended with 1" });
+    const { code, errors } = await run("deploy", ".", "--name", "shop");
+    expect(code).toBe(1);
+    expect(errors).toContain("#1 Step 2/2 : RUN false");
+    expect(errors).toContain('app "shop" has failed: step 2 of 2 (RUN false) ended with 1');
+    expect(errors).toContain("`berth builds shop 1 --log`");
+  });
+
+  it("ends with 3 where it takes too long", async () => {
+    files({ Dockerfile: "FROM x\nEXPOSE 80\n" });
+    const { code, errors } = await run("deploy", ".", "--name", "shop", "--timeout", "50ms");
+    expect(code).toBe(3);
+    expect(errors).toContain("not ready after");
+  });
+
+  it.each<[string, string[], string]>([
+    ["a port that nobody knows", ["deploy", "empty"], "has nothing in it to build"],
+    ["no port", ["deploy", "plain"], "on which port the app listens: there is no Dockerfile"],
+    ["no EXPOSE", ["deploy", "bare"], "Dockerfile has no EXPOSE line"],
+    ["a folder that is not there", ["deploy", "nope"], "no folder nope, and no app of that name"],
+    ["a path that is not there", ["deploy", "./nope"], "there is no folder ./nope"],
+    ["a file", ["deploy", "plain/a"], "plain/a is a file, not a folder"],
+    ["two sources", ["deploy", "x", "--image", "a", "--git", "b"], "exclude each other"],
+    ["--ref alone", ["deploy", ".", "--ref", "x"], "--ref goes with --git only"],
+    ["--image without an app", ["deploy", "--image", "a"], "needs the name of an app"],
+    ["a port of an image", ["deploy", "x", "--image", "a", "--port", "1"], "--port does not go"],
+    ["a new app of git", ["deploy", "--git", "https://x/y/Z.git"], 'app "z" is new, and its port'],
+    ["an app of an image", ["deploy", "web"], 'app "web" is made of an image'],
+  ])("is used wrongly with %s", async (_what, words, message) => {
+    putApp(api.store, "web");
+    files({ "plain/a": "x", "bare/Dockerfile": "FROM x\n" });
+    mkdirSync(join(folder, "empty"));
+    const result = await run(...words);
+    expect(result).toMatchObject({ code: 2, output: "" });
+    expect(result.errors).toContain(message);
+    expect(api.builds.archives.size).toBe(0);
+  });
+
+  it("says what the server refuses of an upload", async () => {
+    files({ Dockerfile: "FROM x\nEXPOSE 80\n" });
+    putApp(api.store, "shop", { image: "bb:1", port: 80 }, "file:shop.yaml");
+    const refused = await run("deploy", ".", "--name", "shop");
+    expect(refused.code).toBe(1);
+    expect(refused.errors).toContain("shop.yaml");
+    expect(refused.errors).toContain("use --force");
+    expect((await run("deploy", ".", "--name", "shop", "--force", "--no-wait")).code).toBe(0);
+  });
+
+  it("has a repository built, of a new app and of one that is there, and looks at it anew", async () => {
+    const git = ["--git", "https://example.org/team/Shop.git"];
+    expect((await run("deploy", ...git, "--port", "80", "--no-wait")).code).toBe(0);
+    const url = "https://example.org/team/Shop.git";
+    expect(api.store.get("App", "shop")?.spec).toEqual({ port: 80, source: { git: { url } } });
+    const flags = ["--ref", "v2", "--path", "a", "--credential", "key", "--no-wait"];
+    expect((await run("deploy", "shop", ...git, ...flags)).code).toBe(0);
+    expect(api.store.get("App", "shop")?.spec.source).toEqual({
+      git: { url, ref: "v2", path: "a", credential: "key" },
+    });
+    const before = api.store.get("App", "shop")?.metadata.generation ?? 0;
+    const anew = await run("deploy", "shop", "--no-wait");
+    expect(anew).toMatchObject({ code: 0, output: "app/shop is deployed\n" });
+    expect(api.store.get("App", "shop")?.metadata.generation).toBe(before + 1);
+  });
+});
+
+describe("berth builds", () => {
+  beforeEach(() => {
+    putApp(api.store, "shop", { port: 80, source: { archive: "a".repeat(64) } });
+    const { id } = api.store.builds.create({
+      app: "shop",
+      generation: 1,
+      source: "archive",
+      revision: "a".repeat(64),
+      image: "built:a",
+    });
+    api.builds.logs.set(id, ["one", "two"]);
+  });
+
+  it("lists them, shows one and its log, and ends it", async () => {
+    const list = await run("builds", "shop");
+    expect(list.output).toMatch(/^BUILD +STATE +REVISION +SOURCE +TOOK +AGE +MESSAGE\n1 +queued/);
+    expect((await run("builds", "shop", "1")).output).toContain("Revision:    aaaa");
+    expect((await run("builds", "shop", "-o", "name")).output).toBe("1\n");
+    expect((await run("builds", "shop", "--log")).output).toBe("one\ntwo\n");
+    expect((await run("builds", "shop", "--cancel")).output).toBe(
+      "build 1 of app/shop cancelled\n",
+    );
+    const again = await run("builds", "shop", "1", "--cancel");
+    expect(again.code).toBe(1);
+    expect(again.errors).toContain("build 1 has ended already: cancelled");
+    const followed = await run("builds", "shop", "1", "-f");
+    expect(followed).toMatchObject({ code: 1, output: "one\ntwo\n" });
+    expect((await run("builds", "shop", "x")).code).toBe(2);
+    expect((await run("builds", "shop", "7")).code).toBe(1);
+    expect((await run("builds", "nope")).code).toBe(1);
+  });
+
+  it("are in the description of the app, and its domains too", async () => {
+    putApp(api.store, "shop", {
+      port: 80,
+      source: { archive: "a".repeat(64) },
+      domain: "shop.example.org",
+      ingress: { domains: ["www.example.org"] },
+    });
+    const { output } = await run("describe", "shop");
+    expect(output).toMatch(/^Domains: +shop\.example\.org\n +www\.example\.org$/m);
+    expect(output).toMatch(/^Source: +archive aaaaaaaaaaaa$/m);
+    expect(output).toMatch(/^Last build: +1 queued, \S+ ago, at aaaaaaaaaaaa$/m);
+    const wide = await run("get", "apps", "-o", "wide");
+    expect(wide.output).toContain("shop.example.org, www.example.org");
+    expect(wide.output).toContain("archive aaaaaaaaaaaa");
+  });
+});
+
+describe("berth apply and diff of a folder to build", () => {
+  const spec = (name: string) =>
+    `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: { local: ../src } }\n`;
+
+  it("upload it and name its archive, the same one for the same content", async () => {
+    files({ "specs/shop.yaml": spec("shop"), "src/app.js": "hello" });
+    const different = await run("diff", "-f", "specs/shop.yaml");
+    expect(different).toMatchObject({ code: 1, errors: "" });
+    expect(api.builds.archives.size).toBe(0);
+    expect((await run("apply", "-f", "specs")).output).toBe("app/shop created\n");
+    const [digest] = [...api.builds.archives.keys()];
+    expect(api.store.get("App", "shop")?.spec.source).toEqual({ archive: digest });
+    expect((await run("diff", "-f", "specs/shop.yaml")).code).toBe(0);
+    expect((await run("apply", "-f", "specs")).output).toBe("app/shop unchanged\n");
+    files({ "src/app.js": "other" });
+    expect((await run("diff", "-f", "specs/shop.yaml")).code).toBe(1);
+  });
+
+  it("leave a folder to the server that a file of its specs folder names", async () => {
+    files({ "specs/shop.yaml": spec("shop"), "src/app.js": "hello" });
+    const source = { local: join(folder, "src") };
+    putApp(api.store, "shop", { port: 80, source }, "file:shop.yaml");
+    expect((await run("apply", "-f", "specs")).code).toBe(0);
+    expect(api.store.get("App", "shop")?.spec.source).toEqual(source);
+    expect(api.builds.archives.size).toBe(0);
+  });
+
+  it("say which folder is not there", async () => {
+    files({ "specs/shop.yaml": spec("shop") });
+    const { code, errors } = await run("apply", "-f", "specs");
+    expect(code).toBe(1);
+    expect(errors).toContain('specs/shop.yaml:1: source.local ../src of app "shop": there is no');
+  });
+});
+
+describe("names and ports", () => {
+  it.each([
+    ["shop", "shop"],
+    ["My_Shop", "my-shop"],
+    ["--x..y--", "x-y"],
+    ["ü", undefined],
+    [`${"a".repeat(62)}-b`, "a".repeat(62)],
+  ])("the folder %s makes the app %s", (text, name) => {
+    if (name === undefined) expect(() => nameFrom(text)).toThrow("gives no name");
+    else expect(nameFrom(text)).toBe(name);
+  });
+
+  it.each([
+    ["https://example.org/team/Shop.git", "shop"],
+    ["git@example.org:shop.git", "shop"],
+    ["ssh://git@example.org/a/b/", "b"],
+  ])("the repository %s makes the app %s", (text, name) => {
+    expect(nameOfRepository(text)).toBe(name);
+  });
+
+  it.each([
+    ["FROM a\nEXPOSE 80", 80],
+    ["FROM a\nexpose 53/udp 8080/tcp", 8080],
+    ["FROM a\nEXPOSE 1\nFROM b\nEXPOSE 2 3", 2],
+    ["FROM a\nEXPOSE 1\nFROM b", undefined],
+    ["FROM a\nEXPOSE $PORT", undefined],
+    ["FROM a\nEXPOSE \\\n  81", 81],
+    ["FROM a\n# EXPOSE 82", undefined],
+    ["FROM a\nEXPOSE 70000", undefined],
+  ])("%j listens on %s", (dockerfile, port) => {
+    expect(exposedPort(dockerfile)).toBe(port);
+  });
+});
