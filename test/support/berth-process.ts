@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -43,6 +44,8 @@ export interface BerthOptions {
   readonly dockerHost?: string | ((root: string) => string);
   readonly env?: Readonly<Record<string, string>>;
   readonly flags?: readonly string[];
+  /** What leads requests to apps; default: nothing, they are published on loopback ports. */
+  readonly ingress?: "process" | "container";
   /** Specs by file name, there before the first start. */
   readonly specs?: Readonly<Record<string, string>>;
   /** False: nothing is started yet. */
@@ -71,11 +74,14 @@ export class BerthProcess implements AsyncDisposable {
   #ready: Ready | undefined;
   #client: Client | undefined;
 
+  #ingressPort = 0;
+
   static async open(options: BerthOptions = {}): Promise<BerthProcess> {
     const root = await mkdtemp(join(tmpdir(), "berth-e2e-"));
     const berth = new BerthProcess(root, options);
     await mkdir(berth.specsDir);
     await mkdir(berth.home);
+    if (options.ingress) berth.#ingressPort = await freePort();
     for (const [name, text] of Object.entries(options.specs ?? {})) await berth.write(name, text);
     (options.onTestFailed ?? onTestFailed)(() => void process.stderr.write(`${berth.log()}\n`));
     if (options.start === false) return berth;
@@ -161,6 +167,19 @@ export class BerthProcess implements AsyncDisposable {
     return ready;
   }
 
+  /** Where the ingress takes requests. */
+  get ingressPort(): number {
+    if (this.#ingressPort === 0) throw new Error("this berth has no ingress");
+    return this.#ingressPort;
+  }
+
+  /** The process of its Caddy; undefined where none runs. */
+  async caddyPid(): Promise<number | undefined> {
+    const file = join(this.dataDir, "ingress/caddy.pid");
+    const pid = Number.parseInt(await readFile(file, "utf8").catch(() => ""), 10);
+    return Number.isInteger(pid) && pid > 1 ? pid : undefined;
+  }
+
   /** The flags of `up`, as a person would give them. */
   upFlags(): string[] {
     return [
@@ -170,8 +189,15 @@ export class BerthProcess implements AsyncDisposable {
       "--listen=127.0.0.1:0",
       "--log-format=json",
       "--log-level=debug",
+      ...this.#ingressFlags(),
       ...(this.#options.flags ?? []),
     ];
+  }
+
+  #ingressFlags(): string[] {
+    const { ingress } = this.#options;
+    if (!ingress) return ["--ingress=off"];
+    return [`--ingress=${ingress}`, `--http-port=${this.#ingressPort}`, "--https-port=0"];
   }
 
   /** Nothing of this user's own Berth or engine. */
@@ -336,6 +362,9 @@ export class BerthProcess implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill();
+    // Caddy goes on without Berth, as apps do.
+    const caddy = await this.caddyPid();
+    if (caddy !== undefined) endProcess(caddy);
     if (!this.#options.docker)
       for (const instance of this.#instances) await sweep(this.docker, `${INSTANCE}=${instance}`);
     await rm(this.root, { recursive: true, force: true });
@@ -344,6 +373,24 @@ export class BerthProcess implements AsyncDisposable {
   #failure(why: string): Error {
     return new Error(`berth: ${why}\n${this.log()}`);
   }
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended already.
+  }
+}
+
+/** A port that nobody listens on now. */
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
+  const address = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  if (typeof address !== "object" || address === null) throw new Error("no port is free");
+  return address.port;
 }
 
 const running = new Set<ChildProcess>();

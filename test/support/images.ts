@@ -1,5 +1,11 @@
 import { createHash } from "node:crypto";
-import { busyboxRoot, hasImage, importImage, type RootFs } from "../../scripts/base-image.mjs";
+import {
+  busyboxRoot,
+  hasImage,
+  importImage,
+  nodeRoot,
+  type RootFs,
+} from "../../scripts/base-image.mjs";
 import { engineRequest } from "../../scripts/engine.mjs";
 
 /**
@@ -18,6 +24,17 @@ import { engineRequest } from "../../scripts/engine.mjs";
 export const WEB = "berth.test/web:1";
 /** The same server as another version. */
 export const WEB_2 = "berth.test/web:2";
+/**
+ * A web server on Node that ends its requests before it ends, as a well-made app does.
+ *
+ *   BODY=text          what GET / answers, and what /slow?ms=5000 answers after that time
+ *   PORT=8080          where it listens
+ *   HEALTHY=never      GET /healthz answers 500
+ *   EXIT_AFTER=300     milliseconds until it ends with 1
+ *
+ * A WebSocket at /socket is sent BODY ten times a second.
+ */
+export const NODE_WEB = "berth.test/node-web:1";
 /** Writes a line to each stream and ends with 3. */
 export const EXITS = "berth.test/exits:1";
 /** busybox with a shell that sleeps for ever. */
@@ -49,7 +66,31 @@ echo "listening on \${PORT:-8080}"
 exec httpd -f -p "\${LISTEN:+$LISTEN:}\${PORT:-8080}" -h /www
 `;
 
+const nodeWebScript = `
+const { createHash } = require("node:crypto");
+const { BODY = "node-web", PORT = "8080", HEALTHY, EXIT_AFTER } = process.env;
+const server = require("node:http").createServer((request, response) => {
+  const url = new URL(request.url, "http://localhost");
+  const after = Number(url.searchParams.get("ms") ?? "0");
+  if (url.pathname === "/healthz" && HEALTHY === "never") response.statusCode = 500;
+  setTimeout(() => response.end(BODY), after);
+});
+server.on("upgrade", (request, socket) => {
+  const key = request.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+  const accept = createHash("sha1").update(key).digest("base64");
+  socket.write("HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nSec-WebSocket-Accept: " + accept + "\\r\\n\\r\\n");
+  const text = Buffer.from(BODY);
+  const timer = setInterval(() => socket.write(Buffer.concat([Buffer.from([0x81, text.length]), text])), 100);
+  socket.on("close", () => clearInterval(timer));
+  socket.on("error", () => {});
+});
+server.listen(Number(PORT), () => console.log("listening on " + PORT));
+if (EXIT_AFTER) setTimeout(() => process.exit(1), Number(EXIT_AFTER));
+process.on("SIGTERM", () => server.close(() => process.exit(0)));
+`;
+
 interface TestImage {
+  readonly base?: "node";
   readonly files?: Readonly<Record<string, string>>;
   readonly changes: readonly string[];
 }
@@ -57,6 +98,11 @@ interface TestImage {
 const images: Readonly<Record<string, TestImage>> = {
   [WEB]: web("web:1"),
   [WEB_2]: web("web:2"),
+  [NODE_WEB]: {
+    base: "node",
+    files: { "web.cjs": nodeWebScript },
+    changes: [`CMD ["/bin/node", "/web.cjs"]`, "EXPOSE 8080", "WORKDIR /"],
+  },
   [EXITS]: {
     changes: [`CMD ["/bin/sh", "-c", "echo starting; echo no configuration found >&2; exit 3"]`],
   },
@@ -87,7 +133,7 @@ export async function ensureTestImages(host: string): Promise<void> {
       const form = createHash("sha256").update(JSON.stringify(image)).digest("hex").slice(0, 12);
       const marker = `${reference}-${form}`;
       if ((await hasImage(host, marker)) && (await hasImage(host, reference))) return;
-      const fs = rootFs();
+      const fs = image.base === "node" ? nodeRoot() : rootFs();
       for (const [name, content] of Object.entries(image.files ?? {}))
         fs.file(name, content, 0o755);
       await importImage(host, reference, fs, image.changes);

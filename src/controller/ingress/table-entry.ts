@@ -56,7 +56,8 @@ export function encodeEntry({ order, route }: TableEntry): readonly string[] {
     throw unfit(`a route needs a version and at most ${TARGETS_MAX} targets of the form host:port`);
   const head = [String(order).padStart(ORDER_DIGITS, "0"), version, sinceMs.toString(36)];
   if (targets.length === 0) return [[...head, NONE].join("~")];
-  const [before, after] = targets.length === 1 ? ["", ""] : commonEnds(targets);
+  // Of a single target everything is common: its slots are empty.
+  const [before, after] = commonEnds(targets);
   const inner = targets.map((target) => target.slice(before.length, target.length - after.length));
   const levels = targets.length > SLOTS ? LONG_LEVELS : 1;
   const filled = Array.from(

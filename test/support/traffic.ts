@@ -1,0 +1,115 @@
+import { randomBytes } from "node:crypto";
+import { Agent, request } from "node:http";
+import type { Socket } from "node:net";
+
+/** Requests to an app through the ingress, as its visitors make them. */
+export interface Visit {
+  readonly port: number;
+  readonly host: string;
+  readonly path?: string;
+}
+
+/** One request; fails where there is no answer at all. */
+export function visit(
+  { port, host, path = "/" }: Visit,
+  options: { readonly agent?: Agent; readonly limitMs?: number } = {},
+): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      { host: "127.0.0.1", port, path, headers: { Host: host }, agent: options.agent ?? false },
+      (response) => {
+        let body = "";
+        response.setEncoding("utf8").on("data", (text: string) => (body += text));
+        response.once("error", reject);
+        response.once("end", () => resolve({ status: response.statusCode ?? 0, body }));
+      },
+    );
+    outgoing.setTimeout(options.limitMs ?? 15_000, () =>
+      outgoing.destroy(new Error("no answer in time")),
+    );
+    outgoing.once("error", reject);
+    outgoing.end();
+  });
+}
+
+/** Visitors who come one request after the other, for as long as it runs. */
+export class Load implements AsyncDisposable {
+  readonly #visitors: Promise<void>[];
+  readonly #agent = new Agent({ keepAlive: true });
+  #isOver = false;
+  requests = 0;
+  /** What went wrong, and when. */
+  readonly failures: string[] = [];
+  /** How often each body was the answer, in the order in which they first were. */
+  readonly bodies = new Map<string, number>();
+
+  /** Each visitor rests for `restMs` after an answer. */
+  constructor(where: Visit, { visitors = 8, restMs = 0 } = {}) {
+    this.#visitors = Array.from({ length: visitors }, () => this.#come(where, restMs));
+  }
+
+  /** Ends it, and waits for the last answers. */
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    await Promise.all(this.#visitors);
+    this.#agent.destroy();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  async #come(where: Visit, restMs: number): Promise<void> {
+    while (!this.#isOver) {
+      this.requests += 1;
+      try {
+        const { status, body } = await visit(where, { agent: this.#agent });
+        if (status === 200) this.bodies.set(body, (this.bodies.get(body) ?? 0) + 1);
+        else this.failures.push(`request ${this.requests}: ${status} ${body.slice(0, 80)}`);
+      } catch (error) {
+        this.failures.push(`request ${this.requests}: ${String(error)}`);
+      }
+      if (restMs > 0) await new Promise((resolve) => setTimeout(resolve, restMs));
+    }
+  }
+}
+
+/** An open WebSocket, and what has come over it. */
+export class OpenSocket {
+  readonly #socket: Socket;
+  bytes = 0;
+  isOpen = true;
+
+  static connect({ port, host, path = "/socket" }: Visit): Promise<OpenSocket> {
+    return new Promise((resolve, reject) => {
+      const outgoing = request({
+        host: "127.0.0.1",
+        port,
+        path,
+        agent: false,
+        headers: {
+          Host: host,
+          Connection: "Upgrade",
+          Upgrade: "websocket",
+          "Sec-WebSocket-Version": "13",
+          "Sec-WebSocket-Key": randomBytes(16).toString("base64"),
+        },
+      });
+      outgoing.once("upgrade", (_, socket) => resolve(new OpenSocket(socket)));
+      outgoing.once("response", (response) => reject(new Error(`status ${response.statusCode}`)));
+      outgoing.once("error", reject);
+      outgoing.end();
+    });
+  }
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on("data", (chunk) => (this.bytes += chunk.length));
+    socket.on("error", () => (this.isOpen = false));
+    socket.once("close", () => (this.isOpen = false));
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}
