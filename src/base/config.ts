@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
 import { ConfigError } from "./config-error.ts";
 import { readConfigFile, wrongValue } from "./config-file.ts";
 import { type ConfigFile, type ConfigKey, otherVariables, settings } from "./config-schema.ts";
@@ -113,9 +113,10 @@ function processEnvironment(): Environment {
   return process.env;
 }
 
-/** Where programs of this machine are looked for: PATH. */
+/** Where programs of this machine are looked for: PATH, and the folders that a service's PATH may lack. */
 export function programSearchPath(environment: Environment = processEnvironment()): string {
-  return environment["PATH"] ?? "";
+  const usual = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
+  return [environment["PATH"] ?? "", ...usual].join(delimiter);
 }
 
 /** Throws ConfigError, which says which value is wrong, where it came from and what it may be. */

@@ -84,7 +84,7 @@ export class IngressWorld implements AsyncDisposable {
         clock: systemClock,
         logger: silentLogger,
         onChanged: (app) => this.changed.push(app),
-        searchPath: programSearchPath(),
+        searchPath: this.#options.searchPath ?? programSearchPath(),
         ...(this.#options.runtime ? { runtime: this.#options.runtime } : {}),
         config: {
           dataDir: this.dataDir,

@@ -53,6 +53,11 @@ export class CaddyContainer implements CaddyHost {
     return (await this.#find(signal))?.state === "running";
   }
 
+  async isAsWanted(signal: AbortSignal): Promise<boolean> {
+    const there = await this.#find(signal);
+    return there === undefined || isMadeFrom(there, this.#spec());
+  }
+
   /** The engine tells at the start of the container. */
   assertPorts(): Promise<void> {
     return Promise.resolve();

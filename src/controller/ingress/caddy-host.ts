@@ -10,6 +10,8 @@ export interface CaddyHost {
    * Starts it with this configuration, unless it runs; replaces one that was made in another way. Throws BerthError `port_taken`, `image_not_found`, `engine_unreachable`, `internal`.
    */
   start(config: CaddyConfig, signal: AbortSignal): Promise<void>;
+  /** False for one that runs and was made in another way, such as for other ports. */
+  isAsWanted(signal: AbortSignal): Promise<boolean>;
   /** True for one that is there, whether or not it answers yet. */
   runs(signal: AbortSignal): Promise<boolean>;
   /** Throws `port_taken` where one of these ports of the machine cannot be had; they are not Caddy's now. */

@@ -15,13 +15,10 @@ import { writeWhole } from "./write-whole.ts";
 const CHECK_LIMIT_MS = 30_000;
 const STOP_LIMIT_MS = 5_000;
 
-/** Where Debian, Homebrew and a build by hand put it, beside PATH. */
-const usualFolders = ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
-
 /** The first `caddy` that may be run; undefined where there is none. */
 export async function findCaddy(searchPath: string): Promise<string | undefined> {
   const folders = searchPath.split(delimiter).filter((folder) => isAbsolute(folder));
-  for (const folder of [...folders, ...usualFolders]) {
+  for (const folder of folders) {
     const file = join(folder, "caddy");
     if (await runnable(file)) return file;
   }
@@ -60,6 +57,11 @@ export class CaddyProcess implements CaddyHost {
 
   async runs(signal: AbortSignal): Promise<boolean> {
     return (await this.#pid()) !== undefined || this.#admin.answers(signal);
+  }
+
+  /** Everything about it stands in its configuration. */
+  isAsWanted(): Promise<boolean> {
+    return Promise.resolve(true);
   }
 
   assertPorts(ports: readonly number[]): Promise<void> {

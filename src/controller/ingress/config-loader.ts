@@ -34,6 +34,8 @@ export class ConfigLoader {
   readonly #admin: CaddyAdmin;
   readonly #render: (settings: CaddySettings, sites: readonly Site[]) => CaddyConfig;
   #version: string | undefined;
+  /** What was taken over from an earlier Berth is as this one would make it. */
+  #isChecked = false;
   /** What Caddy had against a site, by the site's digest: it is not asked again. */
   #refused = new Map<string, string>();
 
@@ -61,10 +63,11 @@ export class ConfigLoader {
     this.#forgetOthers(sites);
     this.#version ??= await host.version(signal);
     let running = await this.#admin.config(signal);
-    if (running === undefined) {
+    if (running === undefined || !(this.#isChecked || (await host.isAsWanted(signal)))) {
       await this.#start(sites, signal);
       running = await this.#admin.config(signal);
     }
+    this.#isChecked = true;
     const known = this.#version;
     this.#version ??= await host.version(signal);
     if (known !== this.#version) logger.debug({ version: this.#version }, "caddy's version");

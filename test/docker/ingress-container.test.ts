@@ -1,0 +1,234 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { networkName } from "../../src/controller/apps/desired.ts";
+import { findReach } from "../../src/controller/ingress/reach.ts";
+import { APP, INSTANCE } from "../../src/controller/labels.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
+import { CADDY, ensureCaddyImage } from "../support/caddy-image.ts";
+import { dockerClient, dockerHost } from "../support/engine.ts";
+import { sweep } from "../support/engine-runs.ts";
+import { freePorts } from "../support/free-port.ts";
+import { WEB } from "../support/images.ts";
+import { IngressWorld } from "../support/ingress-world.ts";
+import { openWebSocket } from "../support/web-socket.ts";
+
+/** Caddy in a container of the engine, made from the Caddy of this machine. */
+
+const signal = new AbortController().signal;
+const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
+let world: IngressWorld | undefined;
+
+beforeAll(async () => {
+  await ensureCaddyImage(dockerHost());
+});
+afterEach(async () => {
+  const instance = world?.store.instanceId;
+  await world?.[Symbol.asyncDispose]();
+  world = undefined;
+  if (instance) await sweep(dockerClient(), `${INSTANCE}=${instance}`);
+});
+afterAll(async () => {
+  await runtime[Symbol.asyncDispose]();
+});
+
+async function open(
+  options: Parameters<typeof IngressWorld.open>[0] = { ingress: "container" },
+): Promise<IngressWorld> {
+  world = await IngressWorld.open({
+    runtime,
+    dockerHost: dockerHost(),
+    ingressImage: CADDY,
+    ...options,
+  });
+  return world;
+}
+
+/** A container of an app on the instance's network; returns its address. */
+async function runApp(to: IngressWorld, app: string): Promise<string> {
+  const { instanceId: instance } = to.store;
+  const network = networkName(instance);
+  await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
+  const id = await runtime.createContainer(
+    {
+      name: `${network}-${app}`,
+      image: WEB,
+      labels: { [INSTANCE]: instance, [APP]: app },
+      env: [`BODY=${app}`],
+      network,
+      aliases: [app],
+      mounts: [],
+      publish: [],
+      stopGraceMs: 0,
+    },
+    signal,
+  );
+  await runtime.startContainer(id, signal);
+  const [found] = await runtime.listContainers({ instance, app }, signal);
+  return `${found?.networkAddresses[network]}:8080`;
+}
+
+async function serve(by: IngressWorld, app: string): Promise<void> {
+  by.apply(app);
+  await by.verdict(app);
+  const targets = [await runApp(by, app)];
+  await by.ingress.table.write(app, { version: "v1", targets });
+  await by.until(
+    async () => (await bodyOf(by, app)) === app,
+    () => `${app} does not answer`,
+  );
+}
+
+async function bodyOf(by: IngressWorld, app: string): Promise<string> {
+  return by.get(`${app}.localhost`).then(
+    ({ body }) => body.trim(),
+    () => "",
+  );
+}
+
+async function caddyOf(by: IngressWorld) {
+  const all = await runtime.listContainers({ instance: by.store.instanceId }, signal);
+  return all.find(({ name }) => name === `berth-${by.store.instanceId}-ingress`);
+}
+
+describe("Caddy in a container", () => {
+  it("leads to apps by their addresses, and switches without a reload", async () => {
+    const here = await open();
+    await here.ready();
+    expect(here.ingress.mode).toBe("container");
+    expect(here.ingress.reach).toBe("address");
+    expect(here.ingress.state()).toMatchObject({ version: "2.6.2" });
+    await serve(here, "first");
+    await serve(here, "second");
+    const route = await here.ingress.table.read("second");
+    await here.ingress.table.write("first", { version: "v2", targets: route?.targets ?? [] });
+    expect(await bodyOf(here, "first")).toBe("second");
+    expect((await here.get("nobody.localhost")).status).toBe(404);
+  });
+
+  it("comes back with all routes when it is killed, and when it is removed", async () => {
+    const here = await open();
+    await here.ready();
+    await serve(here, "web");
+    const killed = await caddyOf(here);
+    await dockerClient()
+      .getContainer(killed?.id ?? "")
+      .kill();
+    await here.until(
+      async () => (await bodyOf(here, "web")) === "web",
+      () => here.ingress.state().message,
+    );
+    const removed = await caddyOf(here);
+    expect(removed?.id).not.toBe(killed?.id);
+    await runtime.removeContainer(removed?.id ?? "", signal);
+    await here.until(
+      async () => (await bodyOf(here, "web")) === "web",
+      () => here.ingress.state().message,
+    );
+    await here.ready();
+  });
+
+  it("is taken over by the next Berth, and made anew for another port", async () => {
+    const here = await open();
+    await here.ready();
+    await serve(here, "web");
+    const before = await caddyOf(here);
+    await here.leave();
+    expect(await bodyOf(here, "web")).toBe("web");
+    await here.boot();
+    await here.ready();
+    expect((await caddyOf(here))?.id).toBe(before?.id);
+    await here.leave();
+    const [httpPort = 0] = await freePorts(1);
+    await here.boot({ httpPort });
+    await here.ready();
+    expect((await caddyOf(here))?.id).not.toBe(before?.id);
+    expect((await fetch(`http://127.0.0.1:${httpPort}/`)).status).toBe(404);
+  });
+
+  it("takes an App with options that it cannot serve for what it is", async () => {
+    const here = await open();
+    await here.ready();
+    await serve(here, "web");
+    here.apply("locked", { ingress: { basicAuth: { secret: "missing" } } });
+    await here.verdict("locked", "SecretNotFound");
+    here.apply("shut", { ingress: { maintenance: true } });
+    await here.verdict("shut");
+    expect((await here.get("shut.localhost")).status).toBe(503);
+    expect(await bodyOf(here, "web")).toBe("web");
+  });
+
+  it("tells a port that another program has", async () => {
+    const other = createServer();
+    other.listen(0, "0.0.0.0");
+    await once(other, "listening");
+    const address = other.address();
+    const httpPort = typeof address === "object" && address !== null ? address.port : 0;
+    const here = await open({ ingress: "container", httpPort });
+    await here.until(
+      () => here.ingress.state().message.startsWith("port"),
+      () => here.ingress.state().message,
+    );
+    expect(here.ingress.state().message).toBe(
+      `port ${httpPort} is taken by another program: choose another with --http-port`,
+    );
+    other.close();
+    await here.ready();
+  });
+});
+
+describe("an ingress that chooses for itself", () => {
+  it("takes the Caddy of the machine, and reaches containers of a local engine by address", async () => {
+    const here = await open({ ingress: "auto" });
+    expect(here.ingress.mode).toBe("process");
+    expect(here.ingress.reach).toBe("address");
+    await here.ready();
+    await serve(here, "web");
+    const socket = openWebSocket(here.httpPort, "web.localhost");
+    await expect(socket).rejects.toThrow("answered");
+  });
+
+  it("takes a container where there is none, and stays with it", async () => {
+    const here = await open({ ingress: "auto", searchPath: "/nowhere" });
+    expect(here.ingress.mode).toBe("container");
+    await here.ready();
+    await serve(here, "web");
+    await here.leave();
+    await here.boot();
+    expect(here.ingress.mode).toBe("container");
+    await here.ready();
+    expect(await bodyOf(here, "web")).toBe("web");
+  });
+
+  it("does without where it can have neither", async () => {
+    const here = await open({
+      ingress: "auto",
+      searchPath: "/nowhere",
+      ingressImage: "berth.test/no-such-image:1",
+    });
+    expect(here.ingress.mode).toBe("off");
+    expect(here.ingress.reach).toBe("published");
+    expect(here.ingress.state()).toMatchObject({
+      ready: false,
+      message: expect.stringContaining("no Caddy was found"),
+    });
+  });
+});
+
+describe("the way to containers", () => {
+  it("is what it was while the engine is away", async () => {
+    const here = await open({ ingress: "auto" });
+    const { store } = here;
+    const away = {
+      ensureNetwork: () => Promise.reject(new Error("away")),
+      networkSubnets: () => Promise.resolve([]),
+    };
+    expect(await findReach({ runtime: away, store, dockerHost: dockerHost(), signal })).toBe(
+      "address",
+    );
+    expect(await findReach({ runtime: away, store, dockerHost: "unix:///other", signal })).toBe(
+      "published",
+    );
+  });
+});
