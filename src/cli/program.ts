@@ -19,6 +19,7 @@ import { addDoctor } from "./verbs/doctor.ts";
 import { addEdit } from "./verbs/edit.ts";
 import { addEvents } from "./verbs/events.ts";
 import { addGet } from "./verbs/get.ts";
+import { addImport } from "./verbs/import.ts";
 import { addLogin } from "./verbs/login.ts";
 import { addLogs } from "./verbs/logs.ts";
 import { addModels } from "./verbs/models.ts";
@@ -118,6 +119,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   addDiff(program, cli);
   addValidate(program, cli);
   addPlan(program, cli);
+  addImport(program, cli);
   addSpecs(program, cli);
   addPrune(program, cli);
 

@@ -28,8 +28,11 @@ export const Cpu = Type.String({
 export const Port = Type.Integer({ minimum: 1, maximum: 65_535 });
 
 /** A host name as RFC 1123 has it: labels of at most 63, 253 in all. */
+export const domainPattern =
+  "^(\\*\\.)?([a-z0-9]([-a-z0-9]*[a-z0-9])?)(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
 export const Domain = Type.String({
-  pattern: "^(\\*\\.)?([a-z0-9]([-a-z0-9]*[a-z0-9])?)(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+  pattern: domainPattern,
   maxLength: 253,
   description: "a host name in lower case, such as hello.example.org",
 });

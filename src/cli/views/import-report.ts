@@ -1,0 +1,117 @@
+import type { Finding, FindingLevel } from "../../resources/compose/findings.ts";
+import type { ComposeImport } from "../../resources/compose/import.ts";
+import type { Colors } from "../output/colours.ts";
+
+const levels: readonly FindingLevel[] = ["failed", "lost", "note"];
+
+/**
+ * The findings as `file:line:column` lines, what matters most first. The same words about several
+ * places are said once, with the lines of the others.
+ */
+export function importReport(
+  result: ComposeImport,
+  options: { readonly quiet: boolean; readonly colours: Colors },
+): string {
+  const { colours } = options;
+  const paint = { failed: colours.red, lost: colours.yellow, note: colours.cyan };
+  const lines: string[] = [];
+  for (const level of levels) {
+    if (level === "note" && options.quiet) continue;
+    for (const [first, ...others] of sameWords(result.findings, level)) {
+      if (!first) continue;
+      const key = first.key === "" ? "" : `${first.key}: `;
+      lines.push(
+        `${first.file}:${first.line}:${first.column}: ${paint[level](level)}: ${key}${first.message}`,
+      );
+      if (others.length > 0) lines.push(`    also ${others.map(placeOf).join(", ")}`);
+      if (first.hint !== undefined) lines.push(`    ${colours.cyan("try:")} ${first.hint}`);
+    }
+  }
+  const secrets = secretCommands(result);
+  if (secrets.length > 0) lines.push("Set these before the apps can start:", ...secrets);
+  lines.push(summary(result));
+  return lines.join("\n");
+}
+
+/** What programs read. Values of variables are in none of it. */
+export function importDocument(
+  result: ComposeImport,
+  fileOf: (app: string) => string | null,
+): unknown {
+  return {
+    apps: result.apps.map(({ service, manifest }) => ({
+      service,
+      name: manifest.metadata.name,
+      file: fileOf(manifest.metadata.name),
+    })),
+    findings: result.findings.map((finding) => ({
+      ...finding,
+      service: finding.service ?? null,
+      hint: finding.hint ?? null,
+    })),
+    secrets: [...secretsOf(result)].map(([name, keys]) => ({ name, keys })),
+  };
+}
+
+/** The head of a spec file: where it is from, and what of that is not in it. */
+export function specHeader(
+  result: ComposeImport,
+  service: string,
+  files: readonly string[],
+): string {
+  const lost = result.findings.filter(
+    (finding) => finding.level === "lost" && finding.service === service,
+  );
+  return [
+    `Made by berth import from ${files.join(", ")}, service ${service}.`,
+    ...(lost.length === 0 ? [] : ["Not carried over:"]),
+    ...lost.map((finding) => `  ${placeOf(finding)} ${finding.key}: ${finding.message}`),
+  ]
+    .map((line) => `# ${line.replaceAll(/\p{Cc}+/gu, " ")}\n`)
+    .join("");
+}
+
+function sameWords(findings: readonly Finding[], level: FindingLevel): Finding[][] {
+  const groups = new Map<string, Finding[]>();
+  for (const finding of findings) {
+    if (finding.level !== level) continue;
+    const words = JSON.stringify([finding.message, finding.hint]);
+    const group = groups.get(words);
+    if (group) group.push(finding);
+    else groups.set(words, [finding]);
+  }
+  return [...groups.values()];
+}
+
+function placeOf({ file, line }: Finding): string {
+  return `${file}:${line}`;
+}
+
+function secretsOf({ secretValues }: ComposeImport): Map<string, string[]> {
+  const secrets = new Map<string, string[]>();
+  for (const { secret, key } of secretValues) {
+    secrets.set(secret, [...(secrets.get(secret) ?? []), key]);
+  }
+  return secrets;
+}
+
+function secretCommands(result: ComposeImport): string[] {
+  return [...secretsOf(result)].map(
+    ([name, keys]) => `  berth secrets set ${name} ${keys.map((key) => `${key}=VALUE`).join(" ")}`,
+  );
+}
+
+function summary({ apps, findings }: ComposeImport): string {
+  const count = (level: FindingLevel) => findings.filter((found) => found.level === level).length;
+  const parts = [
+    counted(apps.length, "app"),
+    ...(count("failed") > 0 ? [`${count("failed")} failed`] : []),
+    `${count("lost")} lost`,
+    counted(count("note"), "note"),
+  ];
+  return parts.join(", ");
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}

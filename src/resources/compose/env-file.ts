@@ -1,0 +1,94 @@
+import { interpolate, type Variables } from "./interpolate.ts";
+
+export interface EnvFileEntry {
+  readonly key: string;
+  /** Undefined for a name alone: its value is that of the surroundings. */
+  readonly value: string | undefined;
+  /** Counted from 1. */
+  readonly line: number;
+  readonly unset: readonly string[];
+}
+
+export interface EnvFile {
+  readonly entries: readonly EnvFileEntry[];
+  readonly problems: readonly { readonly line: number; readonly message: string }[];
+}
+
+const escapes: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
+
+/**
+ * The lines of an env file: `KEY=value`, `export KEY=value`, values in quotes (several lines long, too),
+ * comments. Variables are filled in unless the value stands in single quotes, from earlier lines first.
+ * `raw` is for `format: raw`: everything behind the equals sign is the value.
+ */
+export function readEnvFile(text: string, surroundings: Variables, raw = false): EnvFile {
+  const entries: EnvFileEntry[] = [];
+  const problems: { line: number; message: string }[] = [];
+  const known = new Map(surroundings);
+  const lines = text.replace(/^\uFEFF/, "").split(/\r?\n/);
+  for (let index = 0; index < lines.length; index += 1) {
+    const line = index + 1;
+    const written = lines[index] ?? "";
+    if (/^\s*(#|$)/.test(written)) continue;
+    const match = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*(?:[=:]\s?(.*))?$/s.exec(written);
+    if (!match?.[1]) {
+      problems.push({ line, message: "is not a line of the form KEY=value" });
+      continue;
+    }
+    const key = match[1];
+    let rest = match[2];
+    if (rest === undefined) {
+      entries.push({ key, value: undefined, line, unset: [] });
+      continue;
+    }
+    const quote = raw ? undefined : /^\s*(["'])/.exec(rest)?.[1];
+    if (quote === undefined) {
+      const value = raw ? written.slice(written.indexOf("=") + 1) : unquoted(rest);
+      add(key, value, line, !raw);
+      continue;
+    }
+    rest = rest.trimStart().slice(1);
+    while (endOfQuote(rest, quote) === -1 && index + 1 < lines.length) {
+      index += 1;
+      rest += `\n${lines[index] ?? ""}`;
+    }
+    const end = endOfQuote(rest, quote);
+    if (end === -1) {
+      problems.push({ line, message: `the quotes of ${key} are not closed` });
+      continue;
+    }
+    const body = rest.slice(0, end);
+    add(key, quote === '"' ? unescaped(body) : body.replaceAll("\\'", "'"), line, quote === '"');
+  }
+  return { entries, problems };
+
+  function add(key: string, value: string, line: number, fills: boolean): void {
+    const filled = fills ? interpolate(value, known) : { text: value, unset: [] };
+    // Compose stops at a lone dollar sign; in an env file it is nearly always part of a password.
+    const result = filled.failure === undefined ? filled.text : value;
+    if (filled.failure !== undefined) problems.push({ line, message: `${key}: ${filled.failure}` });
+    known.set(key, result);
+    entries.push({ key, value: result, line, unset: filled.unset });
+  }
+}
+
+function unquoted(text: string): string {
+  return text.replace(/(^|\s)#.*$/s, "").trim();
+}
+
+function endOfQuote(text: string, quote: string): number {
+  for (let at = 0; at < text.length; at += 1) {
+    if (text[at] === "\\") at += 1;
+    else if (text[at] === quote) return at;
+  }
+  return -1;
+}
+
+/** `\$` stays a dollar sign: doubled, so that filling in makes one of it. */
+function unescaped(text: string): string {
+  return text.replaceAll(/\\(.)/gs, (all, letter: string) => {
+    if (letter === "$") return "$$";
+    if (letter === '"' || letter === "\\") return letter;
+    return escapes[letter] ?? all;
+  });
+}

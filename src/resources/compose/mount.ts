@@ -1,0 +1,79 @@
+import { resolve } from "node:path";
+import type { ServiceScope } from "./scope.ts";
+import { type ComposeNode, valueAt } from "./tree.ts";
+
+/** One `volumes` entry, taken apart. */
+export interface Mount {
+  readonly type: "bind" | "volume" | "tmpfs" | "other";
+  /** Name of a volume, or a path as it is written; undefined for an anonymous volume. */
+  readonly source: string | undefined;
+  readonly target: string;
+  readonly readOnly: boolean;
+  /** Options of the short form, but for `ro` and `rw`. */
+  readonly modes: readonly string[];
+}
+
+/** `[source:]target[:modes]` or a mapping; undefined where it is neither. */
+export function readMount(scope: ServiceScope, item: ComposeNode): Mount | undefined {
+  if (item.kind === "list") return undefined;
+  if (item.kind === "scalar") return readShortMount(item.text);
+  const type = scope.text(valueAt(item, "type")) ?? "volume";
+  const target = scope.text(valueAt(item, "target"));
+  const source = scope.text(valueAt(item, "source"));
+  if (target === undefined) return undefined;
+  return {
+    type: type === "bind" || type === "volume" || type === "tmpfs" ? type : "other",
+    source,
+    target,
+    readOnly: scope.isTrue(valueAt(item, "read_only")),
+    modes: [],
+  };
+}
+
+export function readShortMount(text: string): Mount | undefined {
+  const windows = /^([A-Za-z]:[\\/][^:]*):(.*)$/.exec(text);
+  const parts = (windows?.[2] ?? text).split(":");
+  if (windows?.[1] !== undefined) parts.unshift(windows[1]);
+  if (parts.length > 3 || parts.some((part) => part === "")) return undefined;
+  const [first = "", target, modes = ""] = parts;
+  const options = modes.split(",").filter((mode) => mode !== "");
+  if (target === undefined) {
+    return { type: "volume", source: undefined, target: first, readOnly: false, modes: [] };
+  }
+  return {
+    type: /^([./~]|[A-Za-z]:[\\/])/.test(first) ? "bind" : "volume",
+    source: first,
+    target,
+    readOnly: options.includes("ro"),
+    modes: options.filter((mode) => mode !== "ro" && mode !== "rw"),
+  };
+}
+
+/** The folder of the machine that a bind mount means; undefined where it cannot be known. */
+export function hostPathOf(
+  scope: ServiceScope,
+  node: ComposeNode,
+  source: string,
+): string | undefined {
+  if (/^[A-Za-z]:[\\/]|\\/.test(source)) return undefined;
+  if (source === "~" || source.startsWith("~/")) {
+    const { home } = scope.options;
+    return home === undefined ? undefined : resolve(home, `.${source.slice(1)}`);
+  }
+  if (source.startsWith("~")) return undefined;
+  return resolve(node.place.source.folder, source);
+}
+
+/** The volumes of the project that a service mounts by name. */
+export function namedVolumesOf(service: ComposeNode): string[] {
+  const volumes = valueAt(service, "volumes");
+  return (volumes?.kind === "list" ? volumes.items : []).flatMap((item) => {
+    if (item.kind === "scalar") {
+      const mount = readShortMount(item.text);
+      return mount?.type === "volume" && mount.source !== undefined ? [mount.source] : [];
+    }
+    const [type, source] = [valueAt(item, "type"), valueAt(item, "source")];
+    const isVolume = !type || (type.kind === "scalar" && type.text === "volume");
+    return isVolume && source?.kind === "scalar" ? [source.text] : [];
+  });
+}

@@ -1,0 +1,54 @@
+/** One `ports` entry, taken apart. Ranges are written out. */
+export interface PortMapping {
+  readonly container: number;
+  /** Undefined where the engine is to choose one. */
+  readonly host: number | undefined;
+  readonly address: string | undefined;
+  readonly protocol: string;
+}
+
+/** Longer ranges than an App may have ports. */
+const RANGE_MAX = 100;
+
+/** `[[address:]host:]container[/protocol]`, with ranges. A text in place of the list says what is wrong. */
+export function readShortPort(text: string): PortMapping[] | string {
+  const [mapping = "", protocol = "tcp", ...more] = text.trim().split("/");
+  if (more.length > 0) return "has more than one /";
+  const match = /^(?:(.*?):)??(?:([0-9-]*):)?([0-9-]+)$/.exec(mapping);
+  if (!match) return "is not a port";
+  const address = match[1]?.replace(/^\[|\]$/g, "");
+  return portMappings({ address, host: match[2], container: match[3] ?? "", protocol });
+}
+
+export function portMappings(given: {
+  address: string | undefined;
+  host: string | undefined;
+  container: string;
+  protocol: string;
+}): PortMapping[] | string {
+  const protocol = given.protocol.toLowerCase();
+  const containers = portRange(given.container);
+  const hosts = given.host === undefined || given.host === "" ? undefined : portRange(given.host);
+  if (!containers || (given.host && !hosts)) return "is not a port from 1 to 65535";
+  if (containers.length > RANGE_MAX) return `has more than ${RANGE_MAX} ports`;
+  // A range of the machine for one port of the container means: the first that is free.
+  if (hosts && hosts.length !== containers.length && containers.length !== 1) {
+    return "has ranges of different lengths";
+  }
+  const address = given.address || undefined;
+  return containers.map((container, index) => ({
+    container,
+    host: hosts?.[index],
+    address,
+    protocol,
+  }));
+}
+
+function portRange(text: string): number[] | undefined {
+  const match = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(text);
+  if (!match) return undefined;
+  const first = Number(match[1]);
+  const last = match[2] === undefined ? first : Number(match[2]);
+  if (first < 1 || last > 65_535 || last < first) return undefined;
+  return Array.from({ length: Math.min(last - first + 1, RANGE_MAX + 1) }, (_, at) => first + at);
+}

@@ -1,0 +1,112 @@
+/** What a Traefik rule comes to: one way for requests to match. */
+export interface RuleClause {
+  readonly hosts: readonly string[];
+  readonly prefixes: readonly string[];
+  /** Matchers that an App has no counterpart for. */
+  readonly others: readonly string[];
+}
+
+type Token = { readonly type: "symbol"; readonly text: string } | Matcher;
+
+interface Matcher {
+  readonly type: "matcher";
+  readonly name: string;
+  readonly values: readonly string[];
+}
+
+/** More ways to match than anybody writes; brackets multiply them. */
+const CLAUSES_MAX = 100;
+
+/**
+ * A rule such as ``Host(`a.example`) && PathPrefix(`/api`)`` as a list of alternatives. Undefined where
+ * it is no rule.
+ */
+export function readTraefikRule(rule: string): RuleClause[] | undefined {
+  const tokens = tokensOf(rule.slice(0, 10_000));
+  if (!tokens) return undefined;
+  let at = 0;
+  const isNext = (text: string) => {
+    const token = tokens[at];
+    return token?.type === "symbol" && token.text === text;
+  };
+
+  const either = (depth: number): RuleClause[] | undefined => {
+    let clauses = both(depth);
+    while (clauses && isNext("||")) {
+      at += 1;
+      const right = both(depth);
+      clauses = right && [...clauses, ...right];
+    }
+    return clauses && clauses.length <= CLAUSES_MAX ? clauses : undefined;
+  };
+  const both = (depth: number): RuleClause[] | undefined => {
+    let clauses = one(depth);
+    while (clauses && isNext("&&")) {
+      at += 1;
+      const right = one(depth);
+      clauses =
+        right && clauses.length * right.length <= CLAUSES_MAX
+          ? clauses.flatMap((a) => right.map((b) => joined(a, b)))
+          : undefined;
+    }
+    return clauses;
+  };
+  const one = (depth: number): RuleClause[] | undefined => {
+    if (depth > 20) return undefined;
+    if (isNext("!")) {
+      at += 1;
+      const inner = one(depth + 1);
+      return inner && [{ hosts: [], prefixes: [], others: ["!"] }];
+    }
+    if (isNext("(")) {
+      at += 1;
+      const inner = either(depth + 1);
+      if (!inner || !isNext(")")) return undefined;
+      at += 1;
+      return inner;
+    }
+    const token = tokens[at];
+    if (token?.type !== "matcher") return undefined;
+    at += 1;
+    return [clauseOf(token)];
+  };
+
+  const clauses = either(0);
+  return at === tokens.length ? clauses : undefined;
+}
+
+function clauseOf({ name, values }: Matcher): RuleClause {
+  const nothing: RuleClause = { hosts: [], prefixes: [], others: [] };
+  if (name === "Host") return { ...nothing, hosts: values };
+  if (name === "PathPrefix") return { ...nothing, prefixes: values };
+  return { ...nothing, others: [name] };
+}
+
+function joined(a: RuleClause, b: RuleClause): RuleClause {
+  return {
+    hosts: [...a.hosts, ...b.hosts],
+    prefixes: [...a.prefixes, ...b.prefixes],
+    others: [...a.others, ...b.others],
+  };
+}
+
+function tokensOf(rule: string): Token[] | undefined {
+  const tokens: Token[] = [];
+  const pattern =
+    /\s*(?:(\|\||&&|[!()])|([A-Za-z]+)\s*\(\s*((?:(?:`[^`]*`|"[^"]*"|'[^']*')\s*,?\s*)*)\))/y;
+  const text = rule.trim();
+  while (pattern.lastIndex < text.length) {
+    const match = pattern.exec(text);
+    if (!match) return undefined;
+    if (match[1] !== undefined) tokens.push({ type: "symbol", text: match[1] });
+    else {
+      const values = [...(match[3] ?? "").matchAll(/`([^`]*)`|"([^"]*)"|'([^']*)'/g)];
+      tokens.push({
+        type: "matcher",
+        name: match[2] ?? "",
+        values: values.map((value) => value[1] ?? value[2] ?? value[3] ?? ""),
+      });
+    }
+  }
+  return tokens;
+}
