@@ -146,6 +146,16 @@ it("leaves a folder alone that is not its own", async () => {
   expect(await readdir(world.folder)).toEqual(["shop"]);
 });
 
+it("lets go of a folder whose marker somebody has taken away", async () => {
+  const { git, world } = open();
+  git.files = { "a.yaml": appText("a") };
+  await world.sync();
+  await rm(join(world.folder, "shop/.berth-git.json"));
+  await world.write("shop/a.yaml", appText("a", "mine:1"));
+  expect(await world.sync()).toMatchObject({ state: "failing" });
+  expect(await world.read("shop/a.yaml")).toBe(appText("a", "mine:1"));
+});
+
 it("takes an empty folder of its name", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
@@ -169,8 +179,12 @@ it("follows no link, neither of the repository nor of the folder", async () => {
   await rm(join(world.folder, "shop/sub"), { recursive: true });
   await symlink(outside, join(world.folder, "shop/sub"));
   await symlink(join(outside, "secret.yaml"), join(world.folder, "shop/c.yaml"));
+  await writeFile(join(outside, "same.yaml"), appText("a"));
+  await rm(join(world.folder, "shop/a.yaml"));
+  await symlink(join(outside, "same.yaml"), join(world.folder, "shop/a.yaml"));
   await world.sync();
-  expect(await readdir(outside)).toEqual(["secret.yaml"]);
+  expect(await readdir(outside)).toEqual(["same.yaml", "secret.yaml"]);
+  expect(lstatSync(join(world.folder, "shop/a.yaml")).isFile()).toBe(true);
   expect(lstatSync(join(world.folder, "shop/sub")).isDirectory()).toBe(true);
   expect(await world.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/sub/b.yaml"]);
 });
