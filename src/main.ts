@@ -152,6 +152,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     store,
     control,
     builds,
+    ingress,
     webhooks,
     clock,
     logger,

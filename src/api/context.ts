@@ -12,6 +12,7 @@ import type { Clock } from "../base/clock.ts";
 import type { ConfigValue } from "../base/config.ts";
 import type { Logger } from "../base/logger.ts";
 import type { BuildControl } from "../controller/build/port.ts";
+import type { Ingress } from "../controller/ingress/port.ts";
 import type { ControlPlane } from "../controller/port.ts";
 import type { Webhooks } from "../controller/webhooks/port.ts";
 import type { Manifest } from "../resources/kinds.ts";
@@ -22,6 +23,7 @@ export interface ApiOptions {
   readonly store: Store;
   readonly control: ControlPlane;
   readonly builds: BuildControl;
+  readonly ingress: Pick<Ingress, "mode" | "state">;
   readonly webhooks: Webhooks;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -33,6 +35,9 @@ export interface ApiOptions {
     readonly dataDir: string;
     /** Secrets redacted, as `Config.values` has them. */
     readonly values: readonly ConfigValue[];
+    /** Of the ingress; undefined where it has none. */
+    readonly httpPort: number | undefined;
+    readonly httpsPort: number | undefined;
     /** Largest source archive that is taken. */
     readonly uploadBytesMax: number;
   };

@@ -4,6 +4,7 @@ import { buildApi } from "../../src/api/server.ts";
 import type { Clock } from "../../src/base/clock.ts";
 import { ConflictError, NotFoundError } from "../../src/base/errors.ts";
 import type { LogFields, Logger } from "../../src/base/logger.ts";
+import type { Ingress } from "../../src/controller/ingress/port.ts";
 import type {
   AppLogLine,
   AppLogOptions,
@@ -117,6 +118,11 @@ class FakeControlPlane implements ControlPlane {
 // oxlint-disable-next-line require-yield -- no lines at all
 async function* noLines(): AsyncGenerator<AppLogLine> {}
 
+interface Ingresses {
+  mode: Ingress["mode"];
+  state: Ingress["state"];
+}
+
 interface LogEntry {
   readonly level: string;
   readonly fields: LogFields;
@@ -144,6 +150,8 @@ export interface TestApi extends AsyncDisposable {
   readonly store: Store;
   readonly control: FakeControlPlane;
   readonly builds: FakeBuildControl;
+  /** What the API tells of it. */
+  readonly ingress: Ingresses;
   readonly clock: VirtualClock;
   readonly entries: LogEntry[];
   readonly metrics: Registry;
@@ -168,6 +176,7 @@ export async function openTestApi(
   const opened = openTestStore();
   const control = new FakeControlPlane(opened.store);
   const builds = new FakeBuildControl(opened.store);
+  const ingress: Ingresses = { mode: "off", state: () => ({ ready: false, message: "is off" }) };
   const { logger, entries } = recordingLogger();
   const metrics = new Registry();
   const clock = options.clock ?? opened.clock;
@@ -183,6 +192,7 @@ export async function openTestApi(
     store: opened.store,
     control,
     builds,
+    ingress,
     webhooks,
     clock,
     logger,
@@ -195,6 +205,8 @@ export async function openTestApi(
         { key: "listen", value: "127.0.0.1:0", source: "flag", origin: "--listen" },
         { key: "password", value: "(secret)", source: "environment", origin: "BERTH_PASSWORD" },
       ],
+      httpPort: 8080,
+      httpsPort: undefined,
       uploadBytesMax: options.uploadBytesMax ?? 512 * 1024 * 1024,
     },
     templates: options.templates ?? [],
@@ -218,6 +230,7 @@ export async function openTestApi(
     store: opened.store,
     control,
     builds,
+    ingress,
     clock: opened.clock,
     entries,
     metrics,

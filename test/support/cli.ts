@@ -16,6 +16,8 @@ export interface CliOptions {
   readonly input?: string | Uint8Array;
   /** A terminal of this width; without it, output goes to a pipe. */
   readonly columns?: number;
+  /** Whether somebody sees progress. */
+  readonly errorIsTerminal?: boolean;
   readonly nowMs?: number;
   /** Called after each piece of output, with all of it so far. */
   readonly onOutput?: (soFar: string) => void;
@@ -37,7 +39,7 @@ export async function berth(
     input,
     inputIsTerminal: false,
     outputIsTerminal: isTerminal,
-    errorIsTerminal: false,
+    errorIsTerminal: options.errorIsTerminal ?? false,
     columns: options.columns,
     write: async (text) => {
       output += typeof text === "string" ? text : Buffer.from(text).toString("latin1");

@@ -50,6 +50,7 @@ export function systemRoutes(api: Api, context: ApiContext): void {
               api_version: null,
               message: engine.message,
             },
+        ingress: ingressView(context),
         counts: {
           apps: apps.length,
           apps_ready: apps.filter((app) => isReady(app)).length,
@@ -82,4 +83,17 @@ export function systemRoutes(api: Api, context: ApiContext): void {
       })),
     }),
   );
+}
+
+function ingressView({ ingress, config }: ApiContext): SystemInfo["ingress"] {
+  const state = ingress.state();
+  const isOff = ingress.mode === "off";
+  return {
+    mode: ingress.mode,
+    ready: state.ready,
+    version: state.ready ? state.version : null,
+    message: state.message,
+    http_port: isOff ? null : (config.httpPort ?? null),
+    https_port: isOff ? null : (config.httpsPort ?? null),
+  };
 }

@@ -1,10 +1,11 @@
 import type { Command } from "commander";
 import { formatBytes } from "../../base/units.ts";
 import type { AppItem } from "../../resources/wire/apps.ts";
+import type { SystemInfo } from "../../resources/wire/system.ts";
 import type { Cli } from "../cli.ts";
 import { type OutputFormat, outputOption, withExamples } from "../options.ts";
 import { formatDurationMs } from "../output/age.ts";
-import { colourOfStatus } from "../output/colours.ts";
+import { type Colors, colourOfStatus } from "../output/colours.ts";
 import { printDocument } from "../output/print.ts";
 import { fields } from "../output/sections.ts";
 
@@ -42,6 +43,7 @@ export function addStatus(program: Command, cli: Cli): void {
             ? `${engine.name ?? "engine"} ${engine.version ?? ""} (API ${engine.api_version ?? "?"})`
             : colours.red(`not reachable: ${engine.message ?? "no answer"}`),
         ],
+        ["Ingress", ingressText(info, colours)],
         ["Host", `${info.hostname}, ${info.os} ${info.arch}, ${info.cpus} CPUs`],
         ["Memory", `${formatBytes(memory.free_bytes)} free of ${formatBytes(memory.total_bytes)}`],
         ["Disk", `${formatBytes(disk.free_bytes)} free of ${formatBytes(disk.total_bytes)}`],
@@ -67,6 +69,11 @@ export function addStatus(program: Command, cli: Cli): void {
         `\n${colours.bold("Needs a person:")}\n${troubles.map((line) => `  ${line}`).join("\n")}`,
       );
   });
+}
+
+function ingressText({ ingress }: SystemInfo, colours: Colors): string {
+  if (ingress.ready || ingress.mode === "off") return ingress.message;
+  return colours.red(`not ready: ${ingress.message}`);
 }
 
 function needsPerson(app: AppItem): boolean {

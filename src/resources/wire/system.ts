@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { kinds } from "../kinds.ts";
-import { closed, NullableOf, NullableString, OneOf, Timestamp } from "./schema.ts";
+import { closed, NullableInteger, NullableOf, NullableString, OneOf, Timestamp } from "./schema.ts";
 
 export const Health = Type.Object(
   {
@@ -32,6 +32,17 @@ export const SystemInfo = Type.Object(
         version: NullableString,
         api_version: NullableString,
         message: NullableString,
+      },
+      closed,
+    ),
+    ingress: Type.Object(
+      {
+        mode: OneOf(["off", "process", "container"]),
+        ready: Type.Boolean({ description: "it leads requests to apps" }),
+        version: NullableString,
+        message: Type.String({ description: "what it is, or what is wrong and what to do" }),
+        http_port: NullableInteger,
+        https_port: NullableInteger,
       },
       closed,
     ),

@@ -40,6 +40,24 @@ describe("the system", () => {
       counts: { apps: 2, apps_ready: 1, models: 0 },
     });
     expect(info.disk.total_bytes).toBeGreaterThan(0);
+    expect(info.ingress).toEqual({
+      mode: "off",
+      ready: false,
+      version: null,
+      message: "is off",
+      http_port: null,
+      https_port: null,
+    });
+    api.ingress.mode = "process";
+    api.ingress.state = () => ({ ready: true, version: "2.6.2", message: "Caddy 2.6.2" });
+    const routed = (await api.request({ url: "/api/system/info" })).json();
+    expect(routed.ingress).toMatchObject({
+      mode: "process",
+      ready: true,
+      version: "2.6.2",
+      http_port: 8080,
+      https_port: null,
+    });
     api.control.state = { connected: false, message: "connection refused" };
     const away = (await api.request({ url: "/api/system/info" })).json();
     expect(away.engine).toMatchObject({ connected: false, message: "connection refused" });

@@ -73,9 +73,8 @@ function builds(
     const end = () => {
       for (const line of log) api.builds.say(id, line);
       api.builds.logs.set(id, [...log]);
-      api.store.builds.mark(id, failure === undefined ? "succeeded" : "failed", {
-        ...(failure === undefined ? {} : { message: failure }),
-      });
+      if (failure === undefined) api.store.builds.mark(id, "succeeded");
+      else api.store.builds.mark(id, "failed", { message: failure });
       api.builds.say(id, null);
       const stalled = condition("Stalled", "True", generation, { message: failure ?? "" });
       api.store.setStatus(
@@ -129,10 +128,8 @@ describe("berth deploy", () => {
   it("takes name, port, domain and variables as given, and is quiet where asked", async () => {
     files({ "app.js": "hello" });
     builds(["Step 1"], { isFollowed: false });
-    const result = await run(
-      ...["deploy", "--name", "shop", "--port", "81", "--domain", "shop.example.org"],
-      ...["-e", "A=1", "-e", "B=secret:db/url", "-q"],
-    );
+    const flags = ["--port", "81", "--domain", "shop.example.org", "-e", "A=1", "-q"];
+    const result = await run("deploy", "--name", "shop", "-e", "B=secret:db/url", ...flags);
     expect(result).toMatchObject({ code: 0, errors: "" });
     expect(api.store.get("App", "shop")?.spec).toMatchObject({
       port: 81,
@@ -150,6 +147,18 @@ describe("berth deploy", () => {
     expect((await run("deploy", ".", "--name", "shop", "--no-wait")).code).toBe(0);
     expect(api.store.get("App", "shop")?.spec).toEqual(first);
     expect(api.builds.archives.size).toBe(1);
+  });
+
+  it("draws a bar of the upload on a terminal", async () => {
+    files({ Dockerfile: "FROM x\nEXPOSE 80\n", data: "x".repeat(3_000_000) });
+    const { code, errors } = await berth(["deploy", ".", "--name", "shop", "--no-wait"], {
+      workingDirectory: folder,
+      environment: { BERTH_URL: url, BERTH_TOKEN: api.token("admin"), NO_COLOR: "1" },
+      errorIsTerminal: true,
+    });
+    expect(code).toBe(0);
+    expect(errors).toMatch(/\[#+-+\] +\d+ % {2}uploading shop \(.* of 2\.9 MiB\)/);
+    expect(errors).toContain("] 100 %  uploading shop (2.9 MiB of 2.9 MiB)\n");
   });
 
   it("says what failed, with the last lines and the way to all of them", async () => {
@@ -205,12 +214,15 @@ describe("berth deploy", () => {
   it("has a repository built, of a new app and of one that is there, and looks at it anew", async () => {
     const git = ["--git", "https://example.org/team/Shop.git"];
     expect((await run("deploy", ...git, "--port", "80", "--no-wait")).code).toBe(0);
-    const url = "https://example.org/team/Shop.git";
-    expect(api.store.get("App", "shop")?.spec).toEqual({ port: 80, source: { git: { url } } });
+    const repository = "https://example.org/team/Shop.git";
+    expect(api.store.get("App", "shop")?.spec).toEqual({
+      port: 80,
+      source: { git: { url: repository } },
+    });
     const flags = ["--ref", "v2", "--path", "a", "--credential", "key", "--no-wait"];
     expect((await run("deploy", "shop", ...git, ...flags)).code).toBe(0);
     expect(api.store.get("App", "shop")?.spec.source).toEqual({
-      git: { url, ref: "v2", path: "a", credential: "key" },
+      git: { url: repository, ref: "v2", path: "a", credential: "key" },
     });
     const before = api.store.get("App", "shop")?.metadata.generation ?? 0;
     const anew = await run("deploy", "shop", "--no-wait");
@@ -268,10 +280,10 @@ describe("berth builds", () => {
   });
 });
 
-describe("berth apply and diff of a folder to build", () => {
-  const spec = (name: string) =>
-    `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: { local: ../src } }\n`;
+const spec = (name: string) =>
+  `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: { local: ../src } }\n`;
 
+describe("berth apply and diff of a folder to build", () => {
   it("upload it and name its archive, the same one for the same content", async () => {
     files({ "specs/shop.yaml": spec("shop"), "src/app.js": "hello" });
     const different = await run("diff", "-f", "specs/shop.yaml");
