@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { create } from "tar";
 import { vi } from "vitest";
@@ -25,6 +25,8 @@ export const DOCKERFILE = "FROM scratch\nCOPY . /app\n";
 export class MemoryGit implements GitClient {
   readonly refs = new Map([["main", commitOf("a")]]);
   readonly files = new Map<string, Readonly<Record<string, string>>>();
+  /** In every checkout: from where, to what. */
+  readonly links = new Map<string, string>();
   readonly remotes: GitRemote[] = [];
   submodules: readonly string[] = [];
   failure: BerthError | undefined;
@@ -48,6 +50,7 @@ export class MemoryGit implements GitClient {
     if (this.failure) return Promise.reject(this.failure);
     const files = this.files.get(what.commit) ?? { Dockerfile: DOCKERFILE };
     writeFiles(dir, files);
+    for (const [from, to] of this.links) symlinkSync(to, join(dir, from));
     const submodules = this.submodules;
     return Promise.resolve({ submodules, files: Object.keys(files).length, bytes: 0 });
   }

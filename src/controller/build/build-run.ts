@@ -2,6 +2,7 @@ import { mkdir, realpath, rm, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
 import type { AppSource } from "../../resources/app.ts";
 import type { Store } from "../../store/store.ts";
 import { allRegistryAuths } from "../apps/registry-auth.ts";
@@ -24,6 +25,7 @@ export interface BuildRunOptions {
   readonly git: GitClient;
   readonly archives: ArchiveStore;
   readonly clock: Clock;
+  readonly logger: Logger;
   readonly dataDir: string;
   /** Of one build, on the engine. */
   readonly memoryBytes: number | undefined;
@@ -100,7 +102,10 @@ export async function runBuild(
     );
     return { bytes: made.bytes };
   } finally {
-    await rm(workDir, { recursive: true, force: true });
+    await rm(workDir, { recursive: true, force: true }).catch((error: unknown) =>
+      // The image is made all the same; the next start tries again.
+      options.logger.warn({ build: job.id, err: error }, "the files of a build were not removed"),
+    );
   }
 }
 

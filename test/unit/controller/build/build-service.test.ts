@@ -1,9 +1,11 @@
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { BerthError, NotFoundError } from "../../../../src/base/errors.ts";
+import { buildMetrics } from "../../../../src/controller/build/build-metrics.ts";
 import { APP, BUILD, INSTANCE, REVISION } from "../../../../src/controller/labels.ts";
-import { DEPLOYED_AT } from "../../../../src/resources/resource.ts";
+import { DEPLOYED_AT, SOURCE_REVISION } from "../../../../src/resources/resource.ts";
 import { BuildBench, commitOf, REPOSITORY, writeFiles } from "../../../support/build-bench.ts";
 
 const TOKEN = "planted-token-8c1f";
@@ -119,6 +121,48 @@ describe("a build", () => {
     );
   });
 
+  test("of a source without a Dockerfile generates one, and shows it", async () => {
+    bench.git.files.set(commitOf("a"), { "public/index.html": "<h1>hi</h1>" });
+    const build = { baseImage: "registry.example.org/caddy:2" };
+    const spec = { source: { git: { url: REPOSITORY, ref: "main" } }, build };
+    expect(await bench.built(bench.apply("web", spec))).toMatchObject({ type: "succeeded" });
+    const lines = (await bench.lines(1)).join("\n");
+    expect(lines).toContain("generated Dockerfile for a static site, served by Caddy");
+    expect(lines).toContain("  FROM registry.example.org/caddy:2");
+    expect(bench.builder.runs[0]?.options.dockerfile).toBe("Dockerfile");
+  });
+
+  test("that needs BuildKit is given to it", async () => {
+    const dockerfile = "FROM scratch\nRUN --mount=type=cache,target=/c true\n";
+    bench.git.files.set(commitOf("a"), { Dockerfile: dockerfile });
+    await bench.built(bench.apply("web"));
+    expect(bench.builder.runs[0]?.options.builder).toBe("buildkit");
+  });
+
+  test("is counted", async () => {
+    const registry = new Registry();
+    bench.newService({ metrics: buildMetrics(registry) });
+    await bench.built(bench.apply("web"));
+    bench.builder.script = { fails: { step: 1 } };
+    await bench.built(bench.apply("other"));
+    const text = await registry.metrics();
+    expect(text).toContain('berth_builds_total{result="succeeded"} 1');
+    expect(text).toContain('berth_builds_total{result="failed"} 1');
+    expect(text).toContain("berth_build_seconds_count 2");
+    expect(text).toContain("berth_builds_waiting 0");
+  });
+
+  test("of a folder that is held as it was, and is otherwise now, cannot be had", async () => {
+    const folder = join(bench.dataDir, "folder");
+    writeFiles(folder, { Dockerfile: "FROM scratch\n" });
+    const spec = { source: { local: folder } };
+    const { revision } = await bench.resolved(bench.apply("web", spec));
+    writeFiles(folder, { "a.txt": "edited" });
+    const app = bench.apply("web", spec, { [SOURCE_REVISION]: revision });
+    expect(await bench.built(app)).toMatchObject({ reason: "SourceInvalid", terminal: true });
+    expect(bench.store.sourcePins.get("web")?.revision).toBe(revision);
+  });
+
   test("shows its step while it runs, and its result until it is taken", async () => {
     bench.builder.script = { hangs: true, steps: ["FROM scratch", "RUN npm ci"] };
     const app = bench.apply("web");
@@ -186,6 +230,17 @@ describe("a build that fails", () => {
       message: `there is no folder "web/missing" in ${REPOSITORY} at aaaaaaaaaaaa; correct source.git.path`,
       terminal: true,
     });
+  });
+
+  test("never leaves the repository by a link in it", async () => {
+    const outside = join(bench.dataDir, "outside");
+    writeFiles(outside, { Dockerfile: "FROM scratch\n" });
+    bench.git.links.set("web", outside);
+    const git = { url: REPOSITORY, ref: "main", path: "web" };
+    expect(await bench.built(bench.apply("web", { source: { git } }))).toMatchObject({
+      reason: "SourceInvalid",
+    });
+    expect(bench.builder.runs).toEqual([]);
   });
 
   test("for want of its archive asks for another upload", async () => {
@@ -370,6 +425,20 @@ describe("the log", () => {
     expect(said).toContain("x(secret)x");
     expect(said).toContain("robot");
     expect(said).toContain("registry.example.org/base");
+  });
+
+  test("nor does the step that an app is shown at", async () => {
+    bench.secret("deploy", { token: TOKEN });
+    bench.builder.script = { steps: [`RUN login ${TOKEN}`], hangs: true };
+    const git = { url: REPOSITORY, ref: "main", credential: "deploy" };
+    const app = bench.apply("web", { source: { git } });
+    const source = await bench.resolved(app);
+    bench.service.ensure(app, source);
+    await vi.waitFor(() =>
+      expect(bench.service.ensure(app, source)).toMatchObject({
+        message: "step 1 of 1: RUN login (secret)",
+      }),
+    );
   });
 
   test("of a credential that is not there says how to make it", async () => {

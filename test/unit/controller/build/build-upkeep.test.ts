@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "n
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { BuildServiceOptions } from "../../../../src/controller/build/build-service.ts";
+import { protectedFrom } from "../../../../src/controller/build/protected.ts";
 import { SOURCE_REVISION } from "../../../../src/resources/resource.ts";
 import { emptyMemory, type ReconcilerMemory } from "../../../../src/resources/status.ts";
 import { BuildBench, commitOf } from "../../../support/build-bench.ts";
@@ -71,7 +72,7 @@ describe("collection", () => {
     const removed: string[] = [];
     bench.newService(limited({ keep: 2 }, { onImageRemoved: (image) => removed.push(image) }));
     const images = await buildAll("web", ["a", "b", "c", "d"]);
-    await tags(images.slice(2));
+    await expect.poll(tags).toEqual(sorted(images.slice(2)));
     expect(removed).toEqual(images.slice(0, 2));
     expect(bench.store.ownedImages.list("web").toSorted()).toEqual(images.slice(2).toSorted());
     expect(bench.events()).toContain(
@@ -95,7 +96,9 @@ describe("collection", () => {
       publish: [],
       stopGraceMs: 0,
     });
-    expect(container.state).toBe("created");
+    const observed = bench.engine.observe(container);
+    const guarded = protectedFrom(bench.store, [observed], () => undefined);
+    expect([...guarded.images]).toEqual([running, container.imageId]);
     const numbers = [good, quarantineTarget, stable].map((image, index) => revision(image, index));
     bench.store.revisions.mark("web", numbers[2] ?? 0, "stable", null);
     remember({
@@ -110,7 +113,7 @@ describe("collection", () => {
     });
     bench.newService(limited({ keep: 1, diskBytesMax: 1 }));
     await bench.service.start();
-    await tags(images.filter((image) => image !== unwanted));
+    await expect.poll(tags).toEqual(sorted(images.filter((image) => image !== unwanted)));
   });
 
   test("keeps what is held, though it is the oldest", async () => {
@@ -118,7 +121,7 @@ describe("collection", () => {
     bench.apply("web", undefined, { [SOURCE_REVISION]: commitOf("a") });
     bench.newService(limited({ keep: 1 }));
     await bench.service.start();
-    await tags([images[0] ?? "", images[2] ?? ""]);
+    await expect.poll(tags).toEqual(sorted([images[0], images[2]]));
   });
 
   test("stays within the budget of all apps together, the oldest first", async () => {
@@ -127,7 +130,7 @@ describe("collection", () => {
     const young = await buildAll("young", ["a", "b"]);
     bench.newService(limited({ diskBytesMax: 30 * MIB }));
     await bench.service.start();
-    await tags([old[1] ?? "", ...young]);
+    await expect.poll(tags).toEqual(sorted([old[1], ...young]));
   });
 
   test("touches no image of others", async () => {
@@ -258,16 +261,15 @@ async function buildAll(app: string, digits: readonly string[]): Promise<string[
   return images;
 }
 
-/** Waits until these are all images that there are. */
-async function tags(wanted: readonly string[]): Promise<void> {
-  await vi.waitFor(() =>
-    expect(
-      bench.builder
-        .list("0123abcd")
-        .flatMap((image) => image.tags)
-        .toSorted(),
-    ).toEqual([...wanted].toSorted()),
-  );
+function tags(): string[] {
+  return bench.builder
+    .list("0123abcd")
+    .flatMap((image) => image.tags)
+    .toSorted();
+}
+
+function sorted(names: readonly (string | undefined)[]): string[] {
+  return names.map(String).toSorted();
 }
 
 function revision(image: string | undefined, index: number): number {
