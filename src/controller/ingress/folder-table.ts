@@ -65,12 +65,12 @@ export class FolderTable implements RouteTable {
     });
   }
 
-  read(app: string): Promise<Route | null> {
+  async read(app: string): Promise<Route | null> {
     const folder = this.#folderOf(app);
     return guarded(async () => (await this.#entries(folder))[0]?.route ?? null);
   }
 
-  write(
+  async write(
     app: string,
     route: { readonly version: string; readonly targets: readonly string[] },
   ): Promise<void> {
@@ -105,7 +105,7 @@ export class FolderTable implements RouteTable {
     );
   }
 
-  remove(app: string): Promise<void> {
+  async remove(app: string): Promise<void> {
     const folder = this.#folderOf(app);
     return this.#lock.run(app, () =>
       guarded(async () => {

@@ -1,0 +1,182 @@
+import { describe, expect, it } from "vitest";
+import { canonicalJson } from "../../../../src/base/canonical.ts";
+import { caddyConfig } from "../../../../src/controller/ingress/caddy-config.ts";
+import { isAtLeast, versionIn } from "../../../../src/controller/ingress/caddy-version.ts";
+import { PasswordHashes } from "../../../../src/controller/ingress/password-hashes.ts";
+import { isOwn } from "../../../../src/controller/ingress/reach.ts";
+import { isInternalName, type Site } from "../../../../src/controller/ingress/site.ts";
+
+const settings = {
+  folder: "/data/ingress",
+  adminSocket: "/data/ingress/admin.sock",
+  httpPort: 80,
+  httpsPort: 443,
+  acmeEmail: "me@example.org",
+  version: "2.6.2",
+};
+
+function site(app: string, changes: Partial<Site> = {}): Site {
+  return {
+    app,
+    domains: [`${app}.localhost`],
+    pathPrefix: "",
+    stripPrefix: false,
+    redirects: [],
+    users: undefined,
+    maintenance: undefined,
+    https: true,
+    ...changes,
+  };
+}
+
+function configOf(version: string): string {
+  return JSON.stringify(caddyConfig({ ...settings, version }, []));
+}
+
+function hash(instance: string, ...of: [string, string, string]): Promise<string> {
+  return new PasswordHashes(instance).hash(...of);
+}
+
+describe("the configuration of Caddy", () => {
+  it("is the same with and without Apps that the table alone leads", () => {
+    const special = site("special", { pathPrefix: "/x" });
+    expect(caddyConfig(settings, [site("a"), special, site("b")])).toEqual(
+      caddyConfig(settings, [special]),
+    );
+  });
+
+  it("does not depend on the order of the Apps", () => {
+    const sites = [
+      site("c", { pathPrefix: "/x" }),
+      site("a", { pathPrefix: "/y", domains: ["shop.example.org", "a.example.org"] }),
+      site("b", { maintenance: "page", https: false }),
+    ];
+    expect(canonicalJson(caddyConfig(settings, sites))).toBe(
+      canonicalJson(caddyConfig(settings, sites.toReversed())),
+    );
+  });
+
+  it("asks nobody but authorities for public names, and none for others", () => {
+    const config = caddyConfig(settings, [
+      site("a", { domains: ["a.localhost", "a.example.org", "*.example.org", "nas.local"] }),
+      site("b", { domains: ["b.example.org"], https: false }),
+    ]);
+    expect(config).toMatchObject({
+      apps: {
+        tls: {
+          certificates: { automate: ["a.example.org"] },
+          automation: {
+            policies: [
+              {
+                subjects: ["a.example.org"],
+                issuers: [{ module: "acme", email: "me@example.org" }],
+              },
+              { issuers: [{ module: "internal" }], on_demand: true },
+            ],
+            on_demand: { ask: "http://127.0.0.1:80/.well-known/berth/certificate" },
+          },
+        },
+        pki: { certificate_authorities: { local: { install_trust: false } } },
+      },
+    });
+  });
+
+  it("knows nothing of TLS without a port for it", () => {
+    const text = JSON.stringify(caddyConfig({ ...settings, httpsPort: undefined }, [site("a")]));
+    expect(text).not.toContain("tls");
+    expect(text).not.toContain("https_port");
+  });
+
+  it("uses what newer versions have, and older ones would refuse", () => {
+    expect(configOf("2.6.2")).not.toContain("stream_close_delay");
+    expect(configOf("2.7.0")).toContain("stream_close_delay");
+    expect(configOf("2.7.0")).toContain('"ask"');
+    expect(configOf("2.8.4")).toContain('"permission"');
+    expect(configOf("2.10.0")).not.toContain('"ask"');
+  });
+});
+
+describe("versions of Caddy", () => {
+  it.each([
+    ["2.6.2", "2.6.2"],
+    ["v2.8.4 h1:q3pe0wpBj1OcHFZ3n/1nl4V4bxBrYoSoab7rL9BMYNk=", "2.8.4"],
+    ["v2.10.0", "2.10.0"],
+    ["(devel)", undefined],
+  ])("are read from %j", (text, version) => {
+    expect(versionIn(text)).toBe(version);
+  });
+
+  it("are compared by numbers", () => {
+    expect(isAtLeast("2.10.0", 2, 7)).toBe(true);
+    expect(isAtLeast("2.7", 2, 7)).toBe(true);
+    expect(isAtLeast("2.6.9", 2, 7)).toBe(false);
+    expect(isAtLeast("3.0.0", 2, 7)).toBe(true);
+    expect(isAtLeast("1.9.0", 1, 10)).toBe(false);
+  });
+});
+
+describe("names", () => {
+  it.each([
+    "localhost",
+    "a.localhost",
+    "nas",
+    "printer.local",
+    "x.home.arpa",
+    "*.a.test",
+    "a.internal",
+  ])("such as %s are of this machine or network", (name) =>
+    expect(isInternalName(name)).toBe(true),
+  );
+
+  it.each([
+    "example.org",
+    "local.example.org",
+    "*.example.org",
+    "mylocalhost.org",
+    "a.localhost.org",
+  ])("such as %s are public", (name) => expect(isInternalName(name)).toBe(false));
+});
+
+describe("hashes of passwords", () => {
+  it("are the same at each start, and differ by instance, App, user and password", async () => {
+    const first = await hash("one", "web", "ann", "secret");
+    expect(await hash("one", "web", "ann", "secret")).toBe(first);
+    const others = await Promise.all([
+      hash("two", "web", "ann", "secret"),
+      hash("one", "api", "ann", "secret"),
+      hash("one", "web", "bob", "secret"),
+      hash("one", "web", "ann", "Secret"),
+    ]);
+    expect(new Set([first, ...others]).size).toBe(5);
+  });
+
+  it("tell nothing of the password by their salt", async () => {
+    const [a, b] = [await hash("one", "web", "ann", "a"), await hash("one", "web", "ann", "b")];
+    expect(a.slice(0, 29)).toBe(b.slice(0, 29));
+    expect(a).not.toBe(b);
+  });
+});
+
+describe("a network", () => {
+  const table = [
+    "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT",
+    "eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0",
+    "br-1a2b\t000012AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0",
+    "tun0\t000013AC\t010013AC\t0003\t0\t0\t0\t0000FFFF\t0\t0\t0",
+    "br-3c4d\t8000D50A\t00000000\t0001\t0\t0\t0\t80FFFFFF\t0\t0\t0",
+  ].join("\n");
+
+  it.each([
+    ["172.18.0.0/16", true],
+    ["10.213.0.128/25", true],
+    ["172.18.0.0/24", false],
+    // Behind a gateway, as in a virtual machine.
+    ["172.19.0.0/16", false],
+    ["172.20.0.0/16", false],
+    ["0.0.0.0/0", false],
+    ["fd00::/64", false],
+    ["", false],
+  ])("%s is this machine's own: %s", (subnet, own) => {
+    expect(isOwn(subnet, table)).toBe(own);
+  });
+});

@@ -1,0 +1,119 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { AppSpec } from "../../../src/resources/app.ts";
+import {
+  type ClaimingApp,
+  claimsOf,
+  lostClaimMessage,
+  lostClaims,
+} from "../../../src/resources/domain-claims.ts";
+
+function app(name: string, createdDay: number, spec: Partial<AppSpec> = {}): ClaimingApp {
+  const creationTimestamp = `2030-01-${String(createdDay).padStart(2, "0")}T00:00:00.000Z`;
+  return {
+    metadata: { name, creationTimestamp, deletionTimestamp: null },
+    spec: { image: "web:1", port: 80, ...spec },
+  };
+}
+
+const losers = (...apps: readonly ClaimingApp[]) => [...lostClaims(apps, "localhost").keys()];
+
+describe("claims", () => {
+  it("are the own domain, further ones, and whole hosts that redirect; each once", () => {
+    const spec: AppSpec = {
+      image: "web:1",
+      port: 80,
+      ingress: {
+        domains: ["b.test", "a.localhost"],
+        redirects: [{ from: "c.test" }],
+        pathPrefix: "/api",
+      },
+    };
+    expect(claimsOf("a", spec, "localhost")).toEqual([
+      { domain: "a.localhost", pathPrefix: "/api" },
+      { domain: "b.test", pathPrefix: "/api" },
+      { domain: "c.test", pathPrefix: "" },
+    ]);
+  });
+
+  it("are none without a port, unless a domain is written down", () => {
+    expect(claimsOf("a", { image: "web:1" }, "localhost")).toEqual([]);
+    expect(claimsOf("a", { image: "web:1", domain: "a.test" }, "localhost")).toHaveLength(1);
+  });
+});
+
+describe("a domain of two Apps", () => {
+  const domain = "x.test";
+
+  it("is the older one's, whatever the order of the list", () => {
+    const [old, young] = [app("z", 1, { domain }), app("a", 2, { domain })];
+    expect(losers(old, young)).toEqual(["a"]);
+    expect(losers(young, old)).toEqual(["a"]);
+  });
+
+  it("is the first one's by name where both are as old", () => {
+    expect(losers(app("b", 1, { domain }), app("a", 1, { domain }))).toEqual(["b"]);
+  });
+
+  it("may be shared by different paths", () => {
+    const below = { domain, ingress: { pathPrefix: "/api" } };
+    expect(losers(app("a", 1, { domain }), app("b", 2, below))).toEqual([]);
+    expect(losers(app("a", 1, below), app("b", 2, below))).toEqual(["b"]);
+  });
+
+  it("may be a default of one and a further domain of the other", () => {
+    const claiming = app("b", 1, { ingress: { domains: ["a.localhost"] } });
+    expect(losers(claiming, app("a", 2))).toEqual(["a"]);
+  });
+
+  it("is free once its owner is being deleted", () => {
+    const old = app("a", 1, { domain });
+    const leaving = { ...old, metadata: { ...old.metadata, deletionTimestamp: "2030-02-01" } };
+    expect(losers(leaving, app("b", 2, { domain }))).toEqual([]);
+  });
+
+  it("keeps nobody from the other domains of the one that lost", () => {
+    const both = app("b", 2, { domain, ingress: { domains: ["y.test"] } });
+    expect(losers(app("a", 1, { domain }), both, app("c", 3, { domain: "y.test" }))).toEqual(["b"]);
+  });
+
+  it("is told with its owner and what to do", () => {
+    const lost = lostClaims([app("a", 1, { domain }), app("b", 2, { domain })], "localhost");
+    expect(lost.get("b")).toEqual({ domain, pathPrefix: "", owner: "a" });
+    const claim = { domain, pathPrefix: "/api", owner: "a" };
+    expect(lostClaimMessage(claim)).toBe(
+      "x.test/api belongs to the app a, which is older: choose another domain or pathPrefix, or delete a",
+    );
+  });
+});
+
+it("leaves no claim to two of those that did not lose", () => {
+  const domains = fc.constantFrom("a.test", "b.test", "c.test", "d.test");
+  const apps = fc.uniqueArray(
+    fc.record({
+      name: fc.stringMatching(/^[a-z]{1,3}$/),
+      day: fc.integer({ min: 1, max: 5 }),
+      domain: domains,
+      more: fc.array(domains, { maxLength: 3 }),
+      path: fc.constantFrom(undefined, "/x"),
+    }),
+    { selector: ({ name }) => name, maxLength: 12 },
+  );
+  fc.assert(
+    fc.property(apps, (list) => {
+      const all = list.map(({ name, day, domain, more, path }) =>
+        app(name, day, {
+          domain,
+          ingress: { domains: more, ...(path === undefined ? {} : { pathPrefix: path }) },
+        }),
+      );
+      const lost = lostClaims(all, "localhost");
+      const held = all
+        .filter(({ metadata }) => !lost.has(metadata.name))
+        .flatMap(({ metadata, spec }) => claimsOf(metadata.name, spec, "localhost"))
+        .map((claim) => `${claim.domain}${claim.pathPrefix}`);
+      expect(new Set(held).size).toBe(held.length);
+      for (const { owner } of lost.values()) expect(lost.has(owner)).toBe(false);
+    }),
+  );
+});
