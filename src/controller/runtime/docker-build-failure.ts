@@ -72,7 +72,7 @@ export function buildFailure(failure: BuildFailure): BerthError {
     return new BerthError(
       "build_failed",
       `${step ? named(step) : "a step"} failed with exit code ${exitCode}${ending(step)}`,
-      { cause, hint: exitHint(exitCode, failure.memoryBytes) },
+      { cause, hint: exitHint(exitCode, failure.memoryBytes), details: { exitCode } },
     );
   return (
     dockerfileFailure(text, step, cause) ??

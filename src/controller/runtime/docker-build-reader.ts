@@ -64,6 +64,11 @@ export class BuildReader {
     this.#kit.flush();
   }
 
+  /** The container of the last step that had one; undefined before, and with BuildKit. */
+  get lastContainer(): string | undefined {
+    return this.#classic.lastContainer;
+  }
+
   failure(text: string, exitCode?: number, cause?: unknown): BerthError {
     this.end();
     const { memoryBytes, hasAuth } = this.#options;
@@ -105,6 +110,7 @@ class ClassicSteps {
   #isRemark = false;
   #afterStep = false;
   container: string | undefined;
+  lastContainer: string | undefined;
 
   constructor(onOutput: (line: BuildOutput) => void) {
     this.#onOutput = onOutput;
@@ -131,6 +137,7 @@ class ClassicSteps {
       if (this.#isRemark) {
         this.flush();
         this.container = RUNNING.exec(text)?.[1];
+        this.lastContainer = this.container ?? this.lastContainer;
       }
       this.#lines.add(text);
     }

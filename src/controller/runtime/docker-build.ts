@@ -1,5 +1,6 @@
 import { BerthError } from "../../base/errors.ts";
 import { ContextUpload } from "./docker-build-context.ts";
+import { interruption } from "./docker-build-interruption.ts";
 import { BuildReader } from "./docker-build-reader.ts";
 import { BuildSession } from "./docker-build-session.ts";
 import type { DockerConnection } from "./docker-connection.ts";
@@ -42,7 +43,9 @@ export async function buildImage(
   } catch (error) {
     await endContainer(connection, reader.container);
     if (signal.aborted) throw signal.reason;
-    throw failureOf(error, upload, reader, asked);
+    const failure = failureOf(error, upload, reader, asked);
+    if (numberAt(failure.details, "exitCode") === undefined) throw failure;
+    throw (await interruption(connection, reader.lastContainer, signal)) ?? failure;
   }
 }
 

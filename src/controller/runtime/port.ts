@@ -66,7 +66,11 @@ export interface ContainerRuntime {
   ): Promise<void>;
   /**
    * Makes an image of a build context (an uncompressed tar stream, which is read to its end or destroyed).
-   * Throws `build_failed` with the failing step and its last lines, `image_not_found` and
+   * The same context and options give the same image, as far as the engine's cache reaches; an older
+   * image that loses the tag stays without one. Limits hold with the classic builder only, credentials
+   * go to their own server only, with both.
+   * Throws `build_failed` with the failing step and its last lines (`details.exitCode` where a command
+   * ended with one; a step that the engine itself ended is `engine_error`), `image_not_found` and
    * `registry_denied` for a base image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine.
    */
   buildImage(
@@ -75,11 +79,14 @@ export interface ContainerRuntime {
     onOutput: (line: BuildOutput) => void,
     signal: AbortSignal,
   ): Promise<{ readonly imageId: string; readonly bytes: number }>;
-  /** Images that carry this instance's label. */
+  /** Images that carry IMAGE_INSTANCE with this value. */
   listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<OwnImage[]>;
   /** Bytes that are free where the engine keeps images; undefined where that cannot be told. */
   freeBytes(signal: AbortSignal): Promise<number | undefined>;
-  /** Missing, or in use by a container, is done: returns false then. */
+  /**
+   * A tag, or an image by its id with all its tags. Missing, or in use by a container, is done:
+   * returns false then.
+   */
   removeImage(reference: string, signal: AbortSignal): Promise<boolean>;
 
   /**

@@ -5,6 +5,7 @@ import path from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "../../../../src/base/clock.ts";
+import { BerthError } from "../../../../src/base/errors.ts";
 import { DockerRuntime } from "../../../../src/controller/runtime/docker.ts";
 import type { BuildImageOptions, BuildOutput } from "../../../../src/controller/runtime/port.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
@@ -25,18 +26,23 @@ const options: BuildImageOptions = {
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** An engine that answers builds as the test says, and knows the size of what was built. */
-async function startEngine(onBuild: Handler, clock: Clock = systemClock) {
+async function startEngine(
+  onBuild: Handler,
+  clock: Clock = systemClock,
+  actions: readonly string[] = ["create", "start", "die", "destroy"],
+) {
   const dir = await mkdtemp(path.join(os.tmpdir(), "berth-engine-"));
   const seen: { url: string; headers: IncomingMessage["headers"] }[] = [];
   const server = createServer((request, response) => {
     const url = request.url ?? "";
     seen.push({ url, headers: request.headers });
     if (url.includes("/build?")) return onBuild(request, response);
-    const answer = url.endsWith("/version")
-      ? { Version: "20.10.24", ApiVersion: "1.41", MinAPIVersion: "1.12" }
-      : { Id: ID, Size: 4096 };
     response.writeHead(200, { "Content-Type": "application/json" });
-    response.end(JSON.stringify(answer));
+    if (url.includes("/events?")) {
+      const told = actions.map((action) => JSON.stringify({ Type: "container", Action: action }));
+      return response.end(told.join("\n"));
+    }
+    response.end(JSON.stringify(answerTo(url)));
   });
   const socket = path.join(dir, "docker.sock");
   await new Promise<void>((resolve) => server.listen(socket, resolve));
@@ -53,6 +59,14 @@ async function startEngine(onBuild: Handler, clock: Clock = systemClock) {
   };
 }
 
+function answerTo(url: string): Record<string, unknown> {
+  if (url.endsWith("/version"))
+    return { Version: "20.10.24", ApiVersion: "1.41", MinAPIVersion: "1.12" };
+  return url.endsWith("/info")
+    ? { SystemTime: "2030-01-01T00:00:00.123456789Z" }
+    : { Id: ID, Size: 4096 };
+}
+
 /** Reads the context to its end, then says these messages. */
 function says(...messages: readonly unknown[]): Handler {
   return (request, response) => {
@@ -66,12 +80,30 @@ function says(...messages: readonly unknown[]): Handler {
   };
 }
 
+const cut: Handler = (request, response) => {
+  request.resume();
+  request.on("end", () => {
+    response.writeHead(200);
+    response.write('{"stream":"Step 1/1 : RUN make"}\r\n');
+    setImmediate(() => response.destroy());
+  });
+};
+
+const early: Handler = (_, response) => {
+  response.writeHead(500, { "Content-Type": "application/json" });
+  response.end(JSON.stringify({ message: "write /layer: no space left on device" }));
+};
+
 async function* small(): AsyncGenerator<Uint8Array> {
   yield Buffer.alloc(1024);
 }
 
-async function built(onBuild: Handler, changes: Partial<BuildImageOptions> = {}) {
-  await using engine = await startEngine(onBuild);
+async function built(
+  onBuild: Handler,
+  changes: Partial<BuildImageOptions> = {},
+  actions?: readonly string[],
+) {
+  await using engine = await startEngine(onBuild, systemClock, actions);
   const output: BuildOutput[] = [];
   const result = await engine.runtime.buildImage(
     small(),
@@ -80,6 +112,12 @@ async function built(onBuild: Handler, changes: Partial<BuildImageOptions> = {})
     signal,
   );
   return { result, output, seen: engine.seen };
+}
+
+async function failureOf(building: Promise<unknown>): Promise<BerthError> {
+  const error: unknown = await building.catch((reason: unknown) => reason);
+  if (error instanceof BerthError) return error;
+  throw new Error("the build did not fail as it should");
 }
 
 describe("what a build asks of the engine", () => {
@@ -168,16 +206,15 @@ describe("the stream of a build", () => {
   });
 
   it("condenses the pull of a base image", async () => {
-    const layer = (current: number) => ({
-      status: "Downloading",
-      id: "abc",
-      progressDetail: { current, total: 100 * MIB },
-    });
     const { output } = await built(
       says(
         { status: "Pulling from library/a", id: "1" },
         { status: "Pulling fs layer", id: "abc", progressDetail: {} },
-        ...Array.from({ length: 500 }, (_, index) => layer(index * 1000)),
+        ...Array.from({ length: 500 }, (_, index) => ({
+          status: "Downloading",
+          id: "abc",
+          progressDetail: { current: index * 1000, total: 100 * MIB },
+        })),
         { status: "Pull complete", id: "abc", progressDetail: {} },
         { status: "Status: Downloaded newer image for a:1" },
         { aux: { ID } },
@@ -205,9 +242,8 @@ describe("the stream of a build", () => {
         },
       ),
     );
-    const error: unknown = await building.catch((reason: unknown) => reason);
-    expect(error).toMatchObject({ code: "build_failed" });
-    const { message } = error as Error;
+    const { code, message } = await failureOf(building);
+    expect(code).toBe("build_failed");
     expect(message).toMatch(/^step 1 of 1 \(RUN make\) failed with exit code 2; last lines: /);
     expect(message).toContain("line 499");
     expect(Buffer.byteLength(message)).toBeLessThanOrEqual(2_048);
@@ -217,15 +253,27 @@ describe("the stream of a build", () => {
     await expect(built(says({ stream: "Step 1/1 : RUN make" }))).rejects.toMatchObject({
       code: "engine_unreachable",
     });
-    const cut: Handler = (request, response) => {
-      request.resume();
-      request.on("end", () => {
-        response.writeHead(200);
-        response.write('{"stream":"Step 1/1 : RUN make"}\r\n');
-        setImmediate(() => response.destroy());
-      });
-    };
     await expect(built(cut)).rejects.toMatchObject({ code: "engine_unreachable" });
+  });
+});
+
+describe("a step that ends with a code", () => {
+  it.each([
+    [["create", "start", "die", "destroy"], "build_failed"],
+    [["create", "start", "oom", "kill", "die", "destroy"], "build_failed"],
+    [["create", "start", "kill", "die", "destroy"], "engine_error"],
+    // An engine that was started again has seen nothing of the container.
+    [[], "engine_error"],
+  ])("after %j of its container is %s", async (actions, code) => {
+    const message = "The command '/bin/sh -c make' returned a non-zero code: 137";
+    const onBuild = says(
+      { stream: "Step 1/1 : RUN make" },
+      { stream: "\n" },
+      { stream: " ---> Running in 0123456789ab\n" },
+      { stream: "Removing intermediate container 0123456789ab\n" },
+      { errorDetail: { code: 137, message }, error: message },
+    );
+    await expect(built(onBuild, {}, actions)).rejects.toMatchObject({ code });
   });
 });
 
@@ -270,10 +318,6 @@ describe("the context of a build", () => {
   it.each([true, false])(
     "is destroyed when the engine answers before it has read it (a stream: %s)",
     async (isStream) => {
-      const early: Handler = (_, response) => {
-        response.writeHead(500, { "Content-Type": "application/json" });
-        response.end(JSON.stringify({ message: "write /layer: no space left on device" }));
-      };
       await using engine = await startEngine(early);
       let isEnded = false;
       async function* endless() {
@@ -300,9 +344,9 @@ describe("the context of a build", () => {
     source.write(Buffer.alloc(1024));
     const building = engine.runtime.buildImage(source, options, () => {}, signal);
     source.destroy(Object.assign(new Error("ENOENT: /home/me/file"), { code: "ENOENT" }));
-    const error: unknown = await building.catch((reason: unknown) => reason);
-    expect(error).toMatchObject({ code: "internal" });
-    expect((error as Error).message).not.toContain("/home");
+    const { code, message } = await failureOf(building);
+    expect(code).toBe("internal");
+    expect(message).not.toContain("/home");
   });
 
   it("ends the build when it fails while the engine talks already", async () => {

@@ -1,0 +1,59 @@
+import { expect, it } from "vitest";
+import { RootFs } from "../../scripts/base-image.mjs";
+import { systemClock } from "../../src/base/clock.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
+import type { BuildImageOptions } from "../../src/controller/runtime/port.ts";
+import { ensureTestImages, SHELL } from "../support/images.ts";
+import { OwnEngine } from "../support/own-engine.ts";
+
+const signal = new AbortController().signal;
+
+it("does not take the fault of an engine that stops for the source's", async () => {
+  await using engine = await OwnEngine.start();
+  await ensureTestImages(engine.host);
+  await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+
+  /** Builds something that waits, does `act` meanwhile, and tells how the build ends. */
+  async function interrupted(
+    builder: BuildImageOptions["builder"],
+    step: string,
+    act: () => Promise<unknown>,
+  ): Promise<unknown> {
+    let acted: Promise<unknown> | undefined;
+    async function* context() {
+      yield new RootFs().file("Dockerfile", `FROM ${SHELL}\nRUN ${step}\n`).tar();
+    }
+    const ended = await runtime
+      .buildImage(
+        context(),
+        {
+          tag: "berth.test/stopped:1",
+          labels: {},
+          dockerfile: "Dockerfile",
+          args: {},
+          builder,
+          auths: [],
+        },
+        (line) => {
+          if (line.type === "log" && line.text === "waiting") acted ??= act();
+        },
+        signal,
+      )
+      .catch((error: unknown) => error);
+    await acted;
+    return ended;
+  }
+
+  // A program that ends in order when it is told to, with a code of its own.
+  const polite = "trap 'exit 1' TERM; echo waiting; while :; do sleep 0.1; done";
+  for (const builder of ["classic", "buildkit"] as const)
+    for (const step of ["echo waiting; sleep 600", polite]) {
+      expect(await interrupted(builder, step, () => engine.stop())).toMatchObject({
+        code: "engine_unreachable",
+      });
+      await engine.start();
+    }
+  // The engine of now knows nothing against the step.
+  const ends = await interrupted("classic", "echo waiting; exit 137", async () => {});
+  expect(ends).toMatchObject({ code: "build_failed", details: { exitCode: 137 } });
+});
