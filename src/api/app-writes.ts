@@ -4,6 +4,7 @@ import type { PlannedResource } from "../controller/port.ts";
 import type { Manifest } from "../resources/kinds.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
+import { releaseHeldSource } from "../store/held-source.ts";
 import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
 import { waitForApp } from "./app-wait.ts";
 import type { ApiContext } from "./context.ts";
@@ -88,9 +89,11 @@ export async function writeApp(
     };
   }
   const result = context.store.apply(write.intent);
+  releaseHeldSource(context.store, result, write.intent.actor);
   const isChanged = markChanged(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
-  return answerWrite(context, reply, result.resource, write.status, query.wait ? timeoutMs : null);
+  const app = context.store.get("App", name) ?? result.resource;
+  return answerWrite(context, reply, app, write.status, query.wait ? timeoutMs : null);
 }
 
 /** Throws what `Store.apply` throws, and ConflictError `conflict` where another App has a domain. */

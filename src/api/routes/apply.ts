@@ -7,7 +7,8 @@ import { issueText, readManifest } from "../../resources/validate.ts";
 import type { PlanView } from "../../resources/wire/apps.ts";
 import { ApplyAnswer, ApplyBody } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/schema.ts";
-import type { ApplyResult } from "../../store/store.ts";
+import { releaseHeldSource } from "../../store/held-source.ts";
+import type { ApplyIntent, ApplyResult } from "../../store/store.ts";
 import { answers, writeQueryFields } from "../answers.ts";
 import { assertAllDomainsFree, plannedResource, waitUntilReady } from "../app-writes.ts";
 import type { Api, ApiContext } from "../context.ts";
@@ -67,7 +68,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       const plans = isDryRun
         ? await Promise.all(planned.map(({ resource }) => planOf(resource, alongside, signal)))
         : [];
-      const results = isDryRun ? planned : intents.map((intent) => store.apply(intent));
+      const results = isDryRun ? planned : intents.map(written);
       if (!isDryRun && request.query.wait === true) {
         const deadlineMs = clock.now() + timeoutMs;
         for (const { resource } of results) {
@@ -92,6 +93,13 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       };
     },
   );
+
+  function written(intent: ApplyIntent): ApplyResult {
+    const result = store.apply(intent);
+    releaseHeldSource(store, result, intent.actor);
+    const resource = store.get(intent.kind, intent.name);
+    return resource ? { ...result, resource } : result;
+  }
 
   /** What differs in the specs is worth an answer even while the engine is away. */
   async function planOf(

@@ -301,6 +301,28 @@ describe("rollback", () => {
     expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION]: "bbb" });
   });
 
+  it("ends when a person gives the app another source, by the API or a manifest", async () => {
+    const git = { url: "https://example.org/a.git" };
+    putApp(api.store, "web", { port: 80, source: { git } });
+    const hold = { [SOURCE_REVISION]: "aaa" };
+    annotate(hold);
+    const patch = (payload: object) =>
+      api.request({ method: "PATCH", url: "/api/apps/web", payload });
+    await patch({ replicas: 2 });
+    expect(app().metadata.annotations).toEqual(hold);
+    expect((await patch({ source: { git: { ref: "v2" } } })).statusCode).toBe(202);
+    expect(app().metadata.annotations).toEqual({});
+    annotate(hold);
+    const spec = { port: 80, source: { git: { ...git, ref: "v3" } } };
+    const manifest = { apiVersion: "berth.dev/v1", kind: "App", metadata: { name: "web" }, spec };
+    const payload = { manifests: [manifest], force: true };
+    const applied = await api.request({ method: "POST", url: "/api/apply", payload });
+    expect(applied.json().results).toMatchObject([{ action: "configured" }]);
+    expect(applied.json().results[0].generation).toBe(app().metadata.generation);
+    expect(app().spec.source).toEqual({ git: { ...git, ref: "v3" } });
+    expect(app().metadata.annotations).toEqual({});
+  });
+
   it("to an uploaded archive names that archive, and holds nothing", async () => {
     putApp(api.store, "web", { port: 80, source: { archive: "b".repeat(64) } });
     annotate({ [SOURCE_REVISION]: "x" });

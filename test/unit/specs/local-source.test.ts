@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { SOURCE_REVISION } from "../../../src/resources/resource.ts";
 import { SpecWorld } from "./spec-world.ts";
 
 const app = (name: string, source: string) =>
@@ -29,4 +30,27 @@ it("a folder to build from is meant from where its file stands", async () => {
   await world.move("top.yaml", "team/top.yaml");
   await world.scanTwice();
   expect(sourceOf("top")).toEqual({ local: join(world.folder, "team/src") });
+});
+
+it("another source in a file ends what a rollback held", async () => {
+  await using world = new SpecWorld();
+  await world.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }') });
+  await world.scan();
+  world.store.apply({
+    kind: "App",
+    name: "git",
+    manager: "api",
+    actor: { name: "user:admin" },
+    mode: "merge",
+    spec: {},
+    annotations: { [SOURCE_REVISION]: "c0ffee" },
+  });
+  await world.write({
+    "git.yaml": `${app("git", '{ git: { url: "https://example.org/a.git" } }')}# edited\n`,
+  });
+  await world.scan();
+  expect(world.app("git").metadata.annotations).toEqual({ [SOURCE_REVISION]: "c0ffee" });
+  await world.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/b.git" } }') });
+  await world.scan();
+  expect(world.app("git").metadata.annotations).toEqual({});
 });
