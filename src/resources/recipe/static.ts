@@ -45,12 +45,11 @@ export function serving(
   copy: string,
   missing: "index" | "error page" | "nothing",
 ): readonly string[] {
-  // {$PORT} is read when Caddy starts. No admin socket and nothing saved: the container holds no state.
+  // {$PORT} is read when Caddy starts.
   const config = [
     "{",
     "admin off",
     "auto_https off",
-    "persist_config off",
     "}",
     `:{$PORT:${PORT}} {`,
     "root * /srv",
@@ -73,7 +72,8 @@ export function serving(
   return [
     `RUN mkdir -p /etc/caddy && printf '%s\\n' \\\n    ${words} \\\n    > /etc/caddy/Caddyfile`,
     copy,
-    `ENV PORT=${PORT}`,
+    // It saves what it was started with; the user of the image has no home for that.
+    `ENV PORT=${PORT} XDG_CONFIG_HOME=/tmp XDG_DATA_HOME=/tmp`,
     `EXPOSE ${PORT}`,
     `USER ${USER}`,
     `CMD ["caddy", "run", "--config", "/etc/caddy/Caddyfile", "--adapter", "caddyfile"]`,
