@@ -12,7 +12,7 @@ import {
 } from "../../src/controller/build/build-service.ts";
 import type { BuildState, ResolvedSource } from "../../src/controller/build/port.ts";
 import { Git } from "../../src/controller/git/git.ts";
-import { APP, INSTANCE, REVISION } from "../../src/controller/labels.ts";
+import { APP, IMAGE_APP, IMAGE_INSTANCE, INSTANCE, REVISION } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
 import type { AppSpec } from "../../src/resources/app.ts";
 import type { Resource } from "../../src/resources/resource.ts";
@@ -92,8 +92,8 @@ describe("a build on the engine", () => {
     expect(await ended(app, source)).toEqual({ type: "succeeded", id: 1 });
     const image = await docker.getImage(source.image).inspect();
     expect(image.Config.Labels).toMatchObject({
-      [INSTANCE]: instance,
-      [APP]: "web",
+      [IMAGE_INSTANCE]: instance,
+      [IMAGE_APP]: "web",
       [REVISION]: commit,
     });
     const history: unknown = await docker.getImage(source.image).history();
@@ -218,11 +218,11 @@ describe("collection on the engine", () => {
       service.collect("web");
     }
     const [used, old, newest] = images;
-    await vi.waitFor(async () => expect(await tags()).toEqual([used, newest].toSorted()), {
-      timeout: 20_000,
-    });
-    expect(store.ownedImages.list("web").toSorted()).toEqual([used, newest].toSorted());
-    expect(store.ownedImages.list("web")).not.toContain(old);
+    const kept = [used, newest].map(String).toSorted();
+    await expect.poll(tags, { timeout: 20_000 }).toEqual(kept);
+    const owned = () => store.ownedImages.list("web").toSorted();
+    await expect.poll(owned, { timeout: 20_000 }).toEqual(kept);
+    expect(kept).not.toContain(old);
     expect(await runtime.inspectImage(SHELL, signal)).toBeDefined();
   });
 });
