@@ -201,6 +201,22 @@ describe("an ingress that chooses for itself", () => {
     expect(await bodyOf(here, "web")).toBe("web");
   });
 
+  it("ends the one of the other way, which has the port", async () => {
+    const here = await open();
+    await here.ready();
+    await serve(here, "web");
+    await here.leave();
+    await here.boot({ ingress: "process" });
+    await here.ready();
+    expect(await caddyOf(here)).toBeUndefined();
+    expect(await bodyOf(here, "web")).toBe("web");
+    await here.leave();
+    await here.boot();
+    await here.ready();
+    expect((await caddyOf(here))?.state).toBe("running");
+    expect(await bodyOf(here, "web")).toBe("web");
+  });
+
   it("does without where it can have neither", async () => {
     const here = await open({
       ingress: "auto",
@@ -223,6 +239,7 @@ describe("the way to containers", () => {
     const away = {
       ensureNetwork: () => Promise.reject(new Error("away")),
       networkSubnets: () => Promise.resolve([]),
+      removeNetwork: () => Promise.resolve(),
     };
     expect(await findReach({ runtime: away, store, dockerHost: dockerHost(), signal })).toBe(
       "address",

@@ -171,6 +171,22 @@ describe("a Berth that ends", () => {
   });
 });
 
+describe("an ingress that is turned off", () => {
+  it("ends the Caddy of the run before, and starts another when it is turned on again", async () => {
+    const here = await open();
+    await addApps(here);
+    const { caddyPid } = here;
+    await here.leave();
+    await here.boot({ ingress: "off" });
+    expect(here.ingress.mode).toBe("off");
+    expect(isGone(caddyPid)).toBe(true);
+    await expect(here.get("plain.localhost")).rejects.toThrow("ECONNREFUSED");
+    await here.boot();
+    await here.ready();
+    expect(await answers(here)).toEqual(all);
+  });
+});
+
 describe("a configuration that others change", () => {
   it("is put right", async () => {
     const here = await open();

@@ -18,10 +18,21 @@ import type { Ingress } from "./port.ts";
 import { findReach } from "./reach.ts";
 
 const KEY = "ingress.mode";
+/** Which way the last run went, whoever chose it. */
+const RAN_KEY = "ingress.ran";
 /** Berth's start waits so long for an image of Caddy, where no Caddy is on the machine. */
 const PULL_LIMIT_MS = 20_000;
 /** And so long for the engine, to find out how containers are reached. */
 const ENGINE_LIMIT_MS = 5_000;
+const END_LIMIT_MS = 20_000;
+
+const OFF_MESSAGE = noIngress.state().message;
+const NOTHING_FOUND =
+  "there is no ingress: no Caddy was found on this machine, and no image of it could be had. Install caddy, or choose an image with --ingress-image; apps are published on loopback ports until then";
+
+interface NoHost {
+  readonly message: string;
+}
 
 export interface OpenIngressOptions {
   readonly config: Pick<
@@ -52,39 +63,24 @@ export interface OpenedIngress extends Ingress, AsyncDisposable {
   stop(signal: AbortSignal): Promise<void>;
 }
 
-/** Decides how the ingress runs, and makes it ready to be started. Throws BerthError where what was asked for cannot be had. */
+/**
+ * Decides how the ingress runs, and makes it ready to be started. A Caddy that an earlier run left in
+ * another way is ended: it would hold the ports. Throws BerthError where what was asked for cannot be had.
+ */
 export async function openIngress(
   options: OpenIngressOptions,
   signal: AbortSignal,
 ): Promise<OpenedIngress> {
-  const { config, store, runtime, clock, logger } = options;
+  const { config, store, clock, logger } = options;
   const { httpPort, httpsPort, acmeEmail, baseDomain } = config;
-  if (config.ingress === "off") return off(noIngress.state());
-  if (httpPort === undefined && httpsPort === undefined)
-    return off({ ready: false, message: "there is no ingress: it has no port (--http-port)" });
   const paths = await ingressPaths(config.dataDir);
   const host = await chooseHost(options, paths, signal);
-  if (host === undefined) {
-    const message =
-      "there is no ingress: no Caddy was found on this machine, and no image of it could be had. Install caddy, or choose an image with --ingress-image; apps are published on loopback ports until then";
-    logger.warn({ image: config.ingressImage }, message);
-    return off({ ready: false, message });
-  }
+  await endOther(options, paths, "mode" in host ? host.mode : "off", signal);
+  if (!("mode" in host)) return off(host.message);
   const table = new FolderTable({ folder: join(paths.folder, "table"), clock });
   await table.prepare();
-  const reach =
-    host.mode === "container"
-      ? "address"
-      : await findReach({
-          runtime,
-          store,
-          dockerHost: config.dockerHost,
-          signal: AbortSignal.any([signal, AbortSignal.timeout(ENGINE_LIMIT_MS)]),
-        }).catch((error: unknown) => {
-          if (signal.aborted) throw error;
-          return "published" as const;
-        });
-  logger.info({ mode: host.mode, reach }, "the ingress");
+  const reach = host.mode === "container" ? "address" : await reachFrom(options, signal);
+  logger.info({ mode: host.mode, reach }, "the ingress is chosen");
   const settings = { httpPort, httpsPort, acmeEmail };
   return new CaddyIngress({
     host,
@@ -101,30 +97,53 @@ export async function openIngress(
   });
 }
 
-/** Undefined: with `auto`, none can be had. The way that was chosen before is kept while it can be gone. */
+function reachFrom(
+  { runtime, store, config }: OpenIngressOptions,
+  signal: AbortSignal,
+): Promise<Ingress["reach"]> {
+  const bound = AbortSignal.any([signal, AbortSignal.timeout(ENGINE_LIMIT_MS)]);
+  return findReach({ runtime, store, dockerHost: config.dockerHost, signal: bound }).catch(
+    (error: unknown) => {
+      if (signal.aborted) throw error;
+      return "published";
+    },
+  );
+}
+
+async function endOther(
+  options: OpenIngressOptions,
+  paths: IngressPaths,
+  mode: Ingress["mode"],
+  signal: AbortSignal,
+): Promise<void> {
+  const { store, logger } = options;
+  const before = store.settings.get(RAN_KEY);
+  if (before !== mode && (before === "process" || before === "container")) {
+    const bound = AbortSignal.any([signal, AbortSignal.timeout(END_LIMIT_MS)]);
+    const other =
+      before === "process" ? processOf(options, paths, "caddy") : await containerOf(options, paths);
+    try {
+      await other.stop(bound);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // It is tried again at the next start.
+      logger.warn({ error: messageOf(error), mode: before }, "an earlier ingress may run still");
+      return;
+    }
+  }
+  store.settings.set(RAN_KEY, mode);
+}
+
+/** With `auto`, the way that was chosen before is kept while it can be gone. */
 async function chooseHost(
   options: OpenIngressOptions,
   paths: IngressPaths,
   signal: AbortSignal,
-): Promise<CaddyHost | undefined> {
-  const { config, store, clock } = options;
-  const { httpPort, httpsPort } = config;
-  const asProcess = async (): Promise<CaddyHost | undefined> => {
-    const program = await findCaddy(options.searchPath);
-    if (program === undefined) return undefined;
-    const environment = { PATH: options.searchPath };
-    return new CaddyProcess({ program, paths, clock, httpPort, httpsPort, environment });
-  };
-  const asContainer = async (): Promise<CaddyHost> =>
-    new CaddyContainer({
-      runtime: options.runtime,
-      instance: store.instanceId,
-      image: config.ingressImage,
-      paths,
-      httpPort,
-      httpsPort,
-      user: await containerUser(config.dockerHost),
-    });
+): Promise<CaddyHost | NoHost> {
+  const { config, store, logger } = options;
+  if (config.ingress === "off") return { message: OFF_MESSAGE };
+  if (config.httpPort === undefined && config.httpsPort === undefined)
+    return { message: "there is no ingress: it has no port (--http-port)" };
   if (config.ingress === "container") {
     if (!config.dockerHost.startsWith("unix:"))
       throw new BerthError(
@@ -132,25 +151,54 @@ async function chooseHost(
         "--ingress container needs an engine on this machine: it shares a folder with the container",
         { hint: "install caddy on this machine and use --ingress process, or --ingress off" },
       );
-    return asContainer();
+    return containerOf(options, paths);
   }
+  const program = await findCaddy(options.searchPath);
   if (config.ingress === "process") {
-    const host = await asProcess();
-    if (!host)
+    if (program === undefined)
       throw new BerthError("invalid_request", "--ingress process needs caddy on this machine", {
         hint: "install it (apt install caddy), or use --ingress container",
       });
-    return host;
+    return processOf(options, paths, program);
   }
   const before = store.settings.get(KEY);
-  const found = before === "container" ? undefined : await asProcess();
-  const host =
-    found ??
-    ((await canHaveImage(options, before === "container", signal))
-      ? await asContainer()
-      : await asProcess());
-  if (host) store.settings.set(KEY, host.mode);
+  const asContainer =
+    (program === undefined || before === "container") &&
+    (await canHaveImage(options, before === "container", signal));
+  if (!asContainer && program === undefined) {
+    logger.warn({ image: config.ingressImage }, NOTHING_FOUND);
+    return { message: NOTHING_FOUND };
+  }
+  const host = asContainer
+    ? await containerOf(options, paths)
+    : processOf(options, paths, program ?? "caddy");
+  store.settings.set(KEY, host.mode);
   return host;
+}
+
+function processOf(
+  { config, clock, searchPath }: OpenIngressOptions,
+  paths: IngressPaths,
+  program: string,
+): CaddyHost {
+  const { httpPort, httpsPort } = config;
+  const environment = { PATH: searchPath };
+  return new CaddyProcess({ program, paths, clock, httpPort, httpsPort, environment });
+}
+
+async function containerOf(
+  { config, runtime, store }: OpenIngressOptions,
+  paths: IngressPaths,
+): Promise<CaddyHost> {
+  return new CaddyContainer({
+    runtime,
+    instance: store.instanceId,
+    image: config.ingressImage,
+    paths,
+    httpPort: config.httpPort,
+    httpsPort: config.httpsPort,
+    user: await containerUser(config.dockerHost),
+  });
 }
 
 /** The image is on the engine, or can be pulled soon. An engine that is away keeps nobody from what was chosen before. */
@@ -188,10 +236,10 @@ async function containerUser(dockerHost: string): Promise<string | undefined> {
   return socket?.uid === uid ? undefined : `${uid}:${gid}`;
 }
 
-function off(state: ReturnType<Ingress["state"]>): OpenedIngress {
+function off(message: string): OpenedIngress {
   return {
     ...noIngress,
-    state: () => state,
+    state: () => ({ ready: false, message }),
     start: () => {},
     stop: () => Promise.resolve(),
     [Symbol.asyncDispose]: () => Promise.resolve(),

@@ -13,8 +13,8 @@ const KEY = "ingress.reach";
  * or of a user without root. Where the engine is away, what was found out before counts.
  */
 export async function findReach(options: {
-  readonly runtime: Pick<ContainerRuntime, "ensureNetwork" | "networkSubnets">;
-  readonly store: Pick<Store, "instanceId" | "settings">;
+  readonly runtime: Pick<ContainerRuntime, "ensureNetwork" | "networkSubnets" | "removeNetwork">;
+  readonly store: Pick<Store, "instanceId" | "settings" | "list">;
   readonly dockerHost: string;
   readonly signal: AbortSignal;
   /** The kernel's table of routes, as in /proc/net/route. */
@@ -22,19 +22,20 @@ export async function findReach(options: {
 }): Promise<Ingress["reach"]> {
   const { runtime, store, dockerHost, signal } = options;
   const network = networkName(store.instanceId);
-  let subnets: readonly string[];
   try {
     await runtime.ensureNetwork(network, { [INSTANCE]: store.instanceId }, signal);
-    subnets = await runtime.networkSubnets(network, signal);
+    const subnets = await runtime.networkSubnets(network, signal);
+    const isLocal = dockerHost.startsWith("unix:");
+    const table = isLocal ? await (options.routes ?? readRoutes)() : "";
+    const reach = subnets.some((subnet) => isOwn(subnet, table)) ? "address" : "published";
+    // Without an App nothing of Berth's is to be found on the engine; it was made only to be looked at.
+    if (store.list("App").length === 0) await runtime.removeNetwork(network, signal);
+    store.settings.set(KEY, `${reach} ${dockerHost}`);
+    return reach;
   } catch (error) {
     if (signal.aborted) throw error;
     return store.settings.get(KEY) === `address ${dockerHost}` ? "address" : "published";
   }
-  const isLocal = dockerHost.startsWith("unix:");
-  const table = isLocal ? await (options.routes ?? readRoutes)() : "";
-  const reach = subnets.some((subnet) => isOwn(subnet, table)) ? "address" : "published";
-  store.settings.set(KEY, `${reach} ${dockerHost}`);
-  return reach;
 }
 
 async function readRoutes(): Promise<string> {
