@@ -12,6 +12,12 @@ export const VOLUME = "dev.berth.volume";
 export const LOOPBACK_PORT = "dev.berth.loopback-port";
 /** On what Berth runs beside the apps, such as "ingress"; it carries no APP. */
 export const COMPONENT = "dev.berth.component";
+/**
+ * On built images, in place of INSTANCE and APP: a container inherits its image's labels, and neither the
+ * engine's own containers of a build nor one that a person starts from the image are ours.
+ */
+export const IMAGE_INSTANCE = "dev.berth.image.instance";
+export const IMAGE_APP = "dev.berth.image.app";
 /** On built images: the commit or digest that they were made of, and the record of the build. */
 export const REVISION = "dev.berth.revision";
 export const BUILD = "dev.berth.build";

@@ -220,7 +220,6 @@ describe("collection on the engine", () => {
     const [used, old, newest] = images;
     const kept = [used, newest].map(String).toSorted();
     await expect.poll(tags, { timeout: 20_000 }).toEqual(kept);
-    const owned = () => store.ownedImages.list("web").toSorted();
     await expect.poll(owned, { timeout: 20_000 }).toEqual(kept);
     expect(kept).not.toContain(old);
     expect(await runtime.inspectImage(SHELL, signal)).toBeDefined();
@@ -297,6 +296,10 @@ async function lines(id: number): Promise<string[]> {
   const found: string[] = [];
   for await (const line of service.log(id, { follow: false }, signal)) found.push(line);
   return found;
+}
+
+function owned(): string[] {
+  return store.ownedImages.list("web").toSorted();
 }
 
 async function tags(): Promise<string[]> {

@@ -40,8 +40,8 @@ test("twenty deploys under constant load: no request fails, and nobody else's co
       version === 10
         ? { env: { BODY: "10" }, rollout: { ...web.rollout, drain: "6s" } }
         : { env: { BODY: String(version) } };
-    const { app } = await client.apps.patch("a", patch, { wait: true });
-    expect(app).toMatchObject({ ready: true, observed_generation: version + 1 });
+    const answer = await client.apps.patch("a", patch, { wait: true });
+    expect(answer).toMatchObject({ app: { ready: true, observed_generation: version + 1 } });
     expect((await visit(at("a"))).body).toBe(String(version));
   }
   await slow;

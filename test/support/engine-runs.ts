@@ -2,7 +2,7 @@ import { appendFile, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import type Docker from "dockerode";
 import { privateEngineDir, privateEngineHost } from "../../scripts/engine.mjs";
-import { INSTANCE } from "../../src/controller/labels.ts";
+import { IMAGE_INSTANCE, INSTANCE } from "../../src/controller/labels.ts";
 import { connectTo, TEST_LABEL } from "./engine-client.ts";
 
 /** One file for each run of the tests that goes on now, named by its process, listing the instances it made. */
@@ -77,7 +77,8 @@ export async function sweep(docker: Docker, label: string): Promise<void> {
   await Promise.all(networks.map((it) => gone(docker.getNetwork(it.Id).remove())));
   const { Volumes: volumes } = await docker.listVolumes({ filters });
   await Promise.all((volumes ?? []).map((it) => gone(docker.getVolume(it.Name).remove())));
-  const images = await docker.listImages({ filters });
+  const built = label.startsWith(INSTANCE) ? label.replace(INSTANCE, IMAGE_INSTANCE) : label;
+  const images = await docker.listImages({ filters: { label: [built] } });
   await Promise.all(images.map((it) => gone(docker.getImage(it.Id).remove({ force: true }))));
 }
 

@@ -84,8 +84,8 @@ export async function runBuild(
       {
         tag: job.image,
         labels: {
-          [labels.INSTANCE]: options.store.instanceId,
-          [labels.APP]: job.app,
+          [labels.IMAGE_INSTANCE]: options.store.instanceId,
+          [labels.IMAGE_APP]: job.app,
           [labels.REVISION]: job.source.revision,
           [labels.BUILD]: String(job.id),
         },

@@ -1,4 +1,4 @@
-import { APP, BUILD, INSTANCE } from "../labels.ts";
+import { BUILD, IMAGE_APP, IMAGE_INSTANCE } from "../labels.ts";
 import type { OwnImage } from "../runtime/port.ts";
 import type { KeptArchive } from "./archive-store.ts";
 import type { Protected } from "./protected.ts";
@@ -26,7 +26,7 @@ export interface BuiltImage {
   readonly madeAtMs: number;
   /** Of its build; engines tell times in seconds, and two builds may be of one. */
   readonly build: number;
-  /** Tags that this instance gives to images of the App; none where a newer build has taken the tag. */
+  /** Its tags, all given by this instance; at least one. */
   readonly references: readonly string[];
 }
 
@@ -53,13 +53,12 @@ export function planCollection(input: CollectionInput): Collection {
   const kept = new Map<string, number>();
   let bytes = sumOf(input.archives) - sumOf(archives) + sumOf(built.filter(isGuarded));
   for (const image of built.toSorted(newestFirst)) {
-    const isReplaced = image.references.length === 0;
     const place = (kept.get(image.app) ?? 0) + 1;
-    if (!isReplaced) kept.set(image.app, place);
+    kept.set(image.app, place);
     if (isGuarded(image)) continue;
     // Once over the budget, everything that is older goes, also what would just fit.
-    if (!isReplaced && place <= input.keep) bytes += image.bytes;
-    if (isReplaced || place > input.keep || bytes > input.bytesMax) going.add(image);
+    if (place <= input.keep) bytes += image.bytes;
+    if (place > input.keep || bytes > input.bytesMax) going.add(image);
   }
   return { images: built.filter((image) => going.has(image)), archives };
 }
@@ -67,13 +66,13 @@ export function planCollection(input: CollectionInput): Collection {
 /** What this instance built, of all that it is shown: by its labels, and under the names that it gives. */
 export function builtImages(instance: string, images: readonly OwnImage[]): BuiltImage[] {
   return images.flatMap(({ id, bytes, labels, tags, createdAt }) => {
-    const app = labels[APP];
-    if (labels[INSTANCE] !== instance || app === undefined || labels[BUILD] === undefined)
+    const app = labels[IMAGE_APP];
+    if (labels[IMAGE_INSTANCE] !== instance || app === undefined || labels[BUILD] === undefined)
       return [];
     const repository = `${imageRepository(instance, app)}:`;
     const references = tags.filter((tag) => tag.startsWith(repository));
-    // Somebody gave it a name of their own: it is theirs now.
-    if (references.length < tags.length) return [];
+    // Somebody gave it a name of their own, or made it from one of ours, whose labels it inherits.
+    if (references.length === 0 || references.length < tags.length) return [];
     const build = Number(labels[BUILD]);
     return [{ app, id, bytes, madeAtMs: Date.parse(createdAt), build, references }];
   });

@@ -4,7 +4,7 @@ import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { BerthError, NotFoundError } from "../../../../src/base/errors.ts";
 import { buildMetrics } from "../../../../src/controller/build/build-metrics.ts";
-import { APP, BUILD, INSTANCE, REVISION } from "../../../../src/controller/labels.ts";
+import { BUILD, IMAGE_APP, IMAGE_INSTANCE, REVISION } from "../../../../src/controller/labels.ts";
 import { DEPLOYED_AT, SOURCE_REVISION } from "../../../../src/resources/resource.ts";
 import { BuildBench, commitOf, REPOSITORY, writeFiles } from "../../../support/build-bench.ts";
 
@@ -27,8 +27,8 @@ describe("a build", () => {
     const [image] = bench.builder.list("0123abcd");
     expect(image?.tags).toEqual([source.image]);
     expect(image?.labels).toEqual({
-      [INSTANCE]: "0123abcd",
-      [APP]: "web",
+      [IMAGE_INSTANCE]: "0123abcd",
+      [IMAGE_APP]: "web",
       [REVISION]: commitOf("a"),
       [BUILD]: "1",
     });
@@ -310,7 +310,7 @@ describe("the queue", () => {
     expect(await bench.service.cancel(1)).toBe(true);
     expect(await bench.ended(at(apps, 1), at(sources, 1))).toMatchObject({ type: "succeeded" });
     expect(await bench.ended(at(apps, 2), at(sources, 2))).toMatchObject({ type: "succeeded" });
-    expect(bench.builder.runs.map(({ options }) => options.labels[APP])).toEqual([
+    expect(bench.builder.runs.map(({ options }) => options.labels[IMAGE_APP])).toEqual([
       "one",
       "two",
       "three",

@@ -4,7 +4,7 @@ import {
   type CollectionInput,
   planCollection,
 } from "../../../../src/controller/build/collection-plan.ts";
-import { APP, BUILD, INSTANCE } from "../../../../src/controller/labels.ts";
+import { BUILD, IMAGE_APP, IMAGE_INSTANCE } from "../../../../src/controller/labels.ts";
 import type { OwnImage } from "../../../../src/controller/runtime/port.ts";
 
 const NOW = Date.parse("2030-01-01T12:00:00Z");
@@ -47,20 +47,14 @@ describe("images", () => {
     expect(going({ images, archives, bytesMax: 100 })).toEqual(["web:1"]);
   });
 
-  test("an image whose tag a newer build has taken goes", () => {
-    const replaced = { ...image("web", 1), tags: [] };
-    const plan = planCollection(input({ images: [replaced, image("web", 2)] }));
-    expect(plan.images.map(({ id }) => id)).toEqual(["id-web-1"]);
-    expect(plan.images[0]?.references).toEqual([]);
-  });
-
   test("only what this instance built is looked at", () => {
     const own = image("web", 1);
     const strangers = [
-      { ...own, labels: { ...own.labels, [INSTANCE]: "ffffffff" } },
-      { ...own, labels: { [INSTANCE]: "0123abcd", [APP]: "web" } },
+      { ...own, labels: { ...own.labels, [IMAGE_INSTANCE]: "ffffffff" } },
+      { ...own, labels: { [IMAGE_INSTANCE]: "0123abcd", [IMAGE_APP]: "web" } },
       { ...own, tags: [...own.tags, "mine:1"] },
       { ...own, tags: ["mine:1"] },
+      { ...own, tags: [] },
     ];
     expect(builtImages("0123abcd", strangers)).toEqual([]);
     expect(builtImages("0123abcd", [own])).toHaveLength(1);
@@ -104,7 +98,7 @@ function image(app: string, age: number, bytes = 1): OwnImage {
   return {
     id: `id-${app}-${age}`,
     tags: [tag(app, age)],
-    labels: { [INSTANCE]: "0123abcd", [APP]: app, [BUILD]: String(age) },
+    labels: { [IMAGE_INSTANCE]: "0123abcd", [IMAGE_APP]: app, [BUILD]: String(age) },
     bytes,
     createdAt: new Date(NOW - 100 * HOUR_MS + age * HOUR_MS).toISOString(),
   };

@@ -1,0 +1,242 @@
+import { realpathSync } from "node:fs";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { busyboxRoot, hasImage, importImage } from "../../scripts/base-image.mjs";
+import { which } from "../../scripts/engine.mjs";
+import { systemClock } from "../../src/base/clock.ts";
+import { listSource } from "../../src/base/source-tree/list.ts";
+import { packSource } from "../../src/base/source-tree/pack.ts";
+import { TreeReader } from "../../src/base/source-tree/tree-reader.ts";
+import { IMAGE_INSTANCE } from "../../src/controller/labels.ts";
+import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
+import { chooseDockerfile } from "../../src/resources/recipe/choose.ts";
+import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
+import { sweep } from "../support/engine-runs.ts";
+import { randomInstance } from "../support/random-instance.ts";
+
+/** This machine's Node and Caddy with a shell, and small stand-ins for what installs packages and compiles. */
+const BASE = "berth.test/recipe-base:1";
+
+/** The classic builder copies the base image's hundred megabytes about at each step. */
+const SLOW = { timeout: 240_000 };
+
+const signal = new AbortController().signal;
+const instance = randomInstance();
+const docker = dockerClient();
+const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
+let dir = "";
+
+/** Each says how it was called in its last argument's place; those that make a program make a small one. */
+const said = '#!/bin/sh\necho "$(basename $0) $*" >> /calls\n';
+const server =
+  "#!/bin/sh\nmkdir -p /tmp/w; echo made > /tmp/w/index.html; exec httpd -f -p $PORT -h /tmp/w\n";
+const compiler = `${said}[ "$1" = build ] || exit 0\nmkdir -p /out; printf '%s' '${server}' > /out/app; chmod 755 /out/app\n`;
+const python = `${said}[ "$2" = venv ] || exit 0\nmkdir -p /venv/bin; cp /bin/pip /venv/bin/pip; printf '%s' '${server}' > /venv/bin/gunicorn; chmod 755 /venv/bin/gunicorn\n`;
+const builder = `${said}[ "$2" = build ] && mkdir -p dist && echo built > dist/index.html; true\n`;
+
+beforeAll(async () => {
+  if (await hasImage(dockerHost(), BASE)) return;
+  const [root, caddy] = [busyboxRoot(), which("caddy")];
+  if (!root || !caddy)
+    throw new Error("the tests need busybox and caddy: apt-get install busybox-static caddy");
+  root
+    .program(realpathSync(process.execPath), "bin/node")
+    .program(realpathSync(caddy), "bin/caddy");
+  for (const name of ["basename", "chmod"]) root.link(`bin/${name}`, "busybox");
+  for (const name of ["pip", "uv", "poetry", "corepack", "pnpm", "yarn"])
+    root.file(`bin/${name}`, said, 0o755);
+  root
+    .file("bin/npm", builder, 0o755)
+    .file("bin/python", python, 0o755)
+    .file("bin/go", compiler, 0o755);
+  await importImage(dockerHost(), BASE, root, ["ENV PATH=/bin"]);
+});
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "berth-recipe-"));
+});
+
+afterEach(async () => {
+  await rm(dir, { recursive: true, force: true });
+  const label = Object.entries(testLabels())
+    .map((pair) => pair.join("="))
+    .join();
+  await sweep(docker, label);
+  for (const image of await runtime.listImages({ instance }, signal))
+    await runtime.removeImage(image.id, signal);
+});
+
+afterAll(async () => {
+  await runtime[Symbol.asyncDispose]();
+});
+
+async function write(files: Readonly<Record<string, unknown>>): Promise<void> {
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(dirname(join(dir, path)), { recursive: true });
+    await writeFile(
+      join(dir, path),
+      typeof content === "string" ? content : JSON.stringify(content),
+    );
+  }
+}
+
+/** From a folder to an image, as a deploy does it. */
+async function build(
+  replace: (text: string) => string = (text) => text,
+  folder = dir,
+): Promise<string> {
+  const tree = await listSource(folder, { bytesMax: 2 ** 20, filesMax: 1000 }, signal);
+  const chosen = await chooseDockerfile(new TreeReader(tree), { baseImage: BASE });
+  const added = new Map([[chosen.path, replace(chosen.text)]]);
+  const { imageId } = await runtime.buildImage(
+    packSource(tree, { added, mtimeMs: Date.now() }, signal),
+    {
+      tag: `berth.test/recipe-${instance}:1`,
+      labels: { [IMAGE_INSTANCE]: instance },
+      dockerfile: chosen.path,
+      args: {},
+      builder: "classic",
+      auths: [],
+    },
+    () => {},
+    signal,
+  );
+  return imageId;
+}
+
+/** A running container of the image, on a port that its own default is not. */
+async function run(Image: string) {
+  const container = await docker.createContainer({
+    Image,
+    Env: ["PORT=4321"],
+    Labels: testLabels(),
+    ExposedPorts: { "4321/tcp": {} },
+    HostConfig: {
+      PortBindings: { "4321/tcp": [{ HostIp: "127.0.0.1", HostPort: "0" }] },
+      Init: false,
+    },
+  });
+  await container.start();
+  const { NetworkSettings } = await container.inspect();
+  const port = NetworkSettings.Ports["4321/tcp"]?.[0]?.HostPort;
+  const get = (path: string) => fetch(`http://127.0.0.1:${port}${path}`);
+  await expect
+    .poll(
+      () =>
+        get("/").then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 30_000 },
+    )
+    .toBe(true);
+  const body = (path: string) => get(path).then((answer) => answer.text());
+  return { container, get, body };
+}
+
+describe("what is generated is built by the classic builder, and serves on PORT", SLOW, () => {
+  const app = `const { createServer } = require("node:http");
+const { readdirSync, writeFileSync } = require("node:fs");
+writeFileSync("written.txt", "by the app itself");
+const facts = () => ({ uid: process.getuid(), node: process.env.NODE_ENV, files: readdirSync(".") });
+createServer((_, answer) => answer.end(JSON.stringify(facts()))).listen(process.env.PORT, process.env.HOST);
+process.on("SIGTERM", () => process.exit(7));
+`;
+
+  test("a Node app without packages: as a user of its own, in its folder, ended by SIGTERM", async () => {
+    await write({
+      "package.json": { scripts: { start: "node server.js" } },
+      "server.js": app,
+      ".env": "TOKEN=secret",
+      "node_modules/left/index.js": "",
+    });
+    const { container, body } = await run(await build());
+    expect(JSON.parse(await body("/"))).toEqual({
+      uid: 1000,
+      node: "production",
+      files: ["Dockerfile", "package.json", "server.js", "written.txt"],
+    });
+    await container.stop({ t: 20 });
+    expect((await container.inspect()).State.ExitCode).toBe(7);
+  });
+
+  test("a Node app with packages: from another stage, and its folder is its user's as well", async () => {
+    await write({
+      "package.json": {
+        scripts: { start: "node server.js", build: "x" },
+        dependencies: { a: "1" },
+      },
+      "package-lock.json": "{}",
+      "server.js": app,
+    });
+    const { body } = await run(await build());
+    expect(JSON.parse(await body("/"))).toMatchObject({
+      uid: 1000,
+      files: expect.arrayContaining(["dist", "written.txt"]),
+    });
+  });
+
+  test("a static site: pages, folders and short names; a page for what is missing; nothing hidden", async () => {
+    await write({
+      "index.html": "<h1>home</h1>",
+      "about.html": "about",
+      "docs/index.html": "docs",
+      "404.html": "not here",
+      ".htpasswd": "secret",
+      ".well-known/security.txt": "contact",
+    });
+    const { get, body } = await run(await build());
+    expect(await body("/")).toBe("<h1>home</h1>");
+    expect(await body("/about")).toBe("about");
+    expect(await body("/docs/")).toBe("docs");
+    expect(await body("/.well-known/security.txt")).toBe("contact");
+    expect((await get("/")).headers.get("content-type")).toContain("text/html");
+    for (const path of ["/none", "/.htpasswd", "/Dockerfile"]) {
+      const missing = await get(path);
+      expect([missing.status, await missing.text()]).toEqual([404, "not here"]);
+    }
+  });
+
+  test("pages that a build makes: every path that is no file is the app's", async () => {
+    await write({
+      "package.json": { scripts: { build: "vite build" }, devDependencies: { vite: "7" } },
+      "package-lock.json": "{}",
+    });
+    const image = await build((text) => text.replace("FROM caddy:2-alpine", `FROM ${BASE}`));
+    const { get, body } = await run(image);
+    expect(await body("/")).toBe("built\n");
+    expect((await get("/cart/7")).status).toBe(200);
+  });
+
+  test.each([
+    ["examples/node-app", "/shop", "hello from Node"],
+    ["examples/static-site", "/about", "found at <code>/about</code>"],
+  ])("%s", async (folder, path, text) => {
+    const image = await build(undefined, join(import.meta.dirname, "../..", folder));
+    const { body } = await run(image);
+    expect(await body(path)).toContain(text);
+  });
+
+  test.each<[what: string, files: Readonly<Record<string, unknown>>]>([
+    ["Python with pip", { "requirements.txt": "flask\n", "app.py": "app = Flask(__name__)" }],
+    [
+      "Python with uv",
+      {
+        "pyproject.toml": '[project]\nname = "a"\n[build-system]\nrequires = []',
+        "uv.lock": "",
+        "app.py": "app = Flask(__name__)",
+      },
+    ],
+    [
+      "Python with Poetry",
+      { "pyproject.toml": '[tool.poetry]\nname = "a"', "app.py": "app = Flask(__name__)" },
+    ],
+    ["Go", { "go.mod": "module a\n", "go.sum": "x", "main.go": "package main" }],
+  ])("%s, with stand-ins for its tools", async (_, files) => {
+    await write(files);
+    const { body } = await run(await build());
+    expect(await body("/")).toBe("made\n");
+  });
+});
