@@ -24,6 +24,8 @@ import { Manager } from "./controller/manager.ts";
 import { controllerMetrics } from "./controller/metrics.ts";
 import { DockerRuntime } from "./controller/runtime/docker.ts";
 import { metered } from "./controller/runtime/metered.ts";
+import { FollowedSpecs } from "./controller/specs/followed-specs.ts";
+import { SpecsGitFollower } from "./controller/specs/git-follower.ts";
 import { SpecFolder } from "./controller/specs/spec-folder.ts";
 import { WebhookSender } from "./controller/webhooks/sender.ts";
 import { openStore } from "./store/sqlite-store.ts";
@@ -119,12 +121,25 @@ export async function runServer(config: Config): Promise<RunningServer> {
     }),
   );
   const folder = new SpecFolder({ folder: config.specsDir, store, clock, logger });
+  const follower =
+    config.specsGit &&
+    new SpecsGitFollower({
+      git,
+      folder: config.specsDir,
+      tempDir: join(config.dataDir, "specs-git"),
+      config: config.specsGit,
+      store,
+      clock,
+      logger,
+      random: Math.random,
+      rescan: () => folder.rescan(),
+    });
   const control = new Controllers({
     store,
     runtime,
     archive,
     manager,
-    specs: folder,
+    specs: follower ? new FollowedSpecs(folder, follower) : folder,
     builds,
     ingress,
     now: () => clock.now(),
@@ -147,6 +162,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   manager.start();
   starting.use(folder);
   await folder.start(ending.signal);
+  if (follower) starting.use(follower).start();
 
   const api = buildApi({
     store,
