@@ -115,7 +115,7 @@ export class Collector {
     const removed = new Map<string, { count: number; bytes: number }>();
     for (const image of images) {
       let isRemoved = false;
-      for (const reference of image.references.length > 0 ? image.references : [image.id]) {
+      for (const reference of image.references) {
         if (!(await runtime.removeImage(reference, signal))) continue;
         isRemoved = true;
         store.ownedImages.remove(reference, image.app);
