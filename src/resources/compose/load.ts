@@ -79,10 +79,10 @@ class Loader {
     options: LoadOptions,
     above: Variables,
     trail: readonly string[],
-    base?: string,
+    from?: { readonly place: Place; readonly folder: string | undefined },
   ): Project {
     const [first = "."] = options.files;
-    const folder = base ?? dirname(first);
+    const folder = from?.folder ?? dirname(first);
     const variables = this.#variables(options.envFiles ?? [], folder, above, !options.envFiles);
     const parts: Record<Section, Mapping> = {
       services: emptyMapping(placeOf(this.#files, first, folder), "services"),
@@ -94,7 +94,7 @@ class Loader {
     const others: Entry[] = [];
     let name: Scalar | undefined;
     for (const path of options.files) {
-      const root = this.#open(path, folder);
+      const root = this.#open(path, folder, from);
       if (!root) continue;
       const filled = fillIn(root, variables);
       for (const included of this.#included(valueAt(filled, "include"), variables, [
@@ -198,7 +198,10 @@ class Loader {
             },
             variables,
             trail,
-            folder && resolve(folder.place.source.folder, folder.text),
+            {
+              place: item.place,
+              folder: folder && resolve(folder.place.source.folder, folder.text),
+            },
           ),
         );
       }
@@ -221,7 +224,7 @@ class Loader {
     parts[section] = { ...parts[section], entries };
   }
 
-  #open(path: string, folder: string, from?: Scalar): Mapping | undefined {
+  #open(path: string, folder: string, from?: { readonly place: Place }): Mapping | undefined {
     const source: Source = { file: this.#files.show(path), folder };
     const place = from?.place ?? { source, line: 1, column: 1 };
     this.#opened += 1;

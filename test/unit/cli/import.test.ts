@@ -1,0 +1,152 @@
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { parseDocuments } from "../../../src/resources/parse.ts";
+import { berth, type CliOptions } from "../../support/cli.ts";
+
+const fixtures = join(import.meta.dirname, "../../fixtures/compose");
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "berth-import-"));
+  for (const name of ["wordpress", "plausible", "jellyfin"]) {
+    cpSync(join(fixtures, `${name}.yaml`), join(folder, `${name}.yaml`));
+  }
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function run(words: string, options: CliOptions = {}) {
+  return berth(["import", ...words.split(" ").filter((word) => word !== "")], {
+    workingDirectory: folder,
+    ...options,
+  });
+}
+
+it("prints documents that berth reads on standard output, and the report beside them", async () => {
+  const { code, output, errors } = await run("wordpress.yaml");
+  expect(code).toBe(0);
+  const { documents, errors: problems } = parseDocuments(output);
+  expect(problems).toEqual([]);
+  expect(documents.map(({ manifest }) => manifest.metadata.name)).toEqual(["wordpress", "db"]);
+  expect(errors).toMatch(
+    /^wordpress\.yaml:8:9: note: services\.wordpress\.ports\[0\]: 80 is taken/m,
+  );
+  expect(errors).toMatch(/2 apps, 0 lost, \d+ notes\n$/);
+  // What is said of both services is said once.
+  expect(errors.match(/Berth restarts at most 5 times/g)).toHaveLength(1);
+  expect(errors).toContain("also wordpress.yaml:18");
+});
+
+it("writes one file for each service, and replaces none without --force", async () => {
+  const { code, output } = await run("jellyfin.yaml -o specs/media");
+  expect(code).toBe(0);
+  expect(output).toContain("specs/media/jellyfin.yaml written");
+  const text = readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8");
+  expect(text).toMatch(
+    /^# Made by berth import from jellyfin\.yaml, service jellyfin\.\n# Not carried over:\n/,
+  );
+  expect(text).toContain("#   jellyfin.yaml:27 services.jellyfin.devices: an App has no devices");
+  expect(parseDocuments(text).errors).toEqual([]);
+  writeFileSync(join(folder, "specs/media/jellyfin.yaml"), "mine");
+  const again = await run("jellyfin.yaml -o specs/media");
+  expect(again.code).toBe(1);
+  expect(again.errors).toContain("nothing was written: specs/media/jellyfin.yaml is there already");
+  expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe("mine");
+  expect((await run("jellyfin.yaml -o specs/media --force")).code).toBe(0);
+  expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe(text);
+});
+
+it("a dry run writes nothing", async () => {
+  const { code, output, errors } = await run("jellyfin.yaml -o specs --dry-run -q");
+  expect({ code, errors }).toEqual({ code: 0, errors: "" });
+  expect(output).toContain("lost: services.jellyfin.runtime");
+  expect(output).not.toContain(": note:");
+  expect(readdirSync(folder)).not.toContain("specs");
+});
+
+it("ends with 1 for a service that failed, and with --strict for what is lost", async () => {
+  const failed = await run("plausible.yaml -o specs");
+  expect(failed.code).toBe(1);
+  expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL has to be set/m);
+  expect(readdirSync(join(folder, "specs"))).toEqual([
+    "plausible-db.yaml",
+    "plausible-events-db.yaml",
+  ]);
+  expect((await run("jellyfin.yaml --dry-run --strict")).code).toBe(1);
+  expect((await run("wordpress.yaml --dry-run --strict")).code).toBe(0);
+});
+
+it("takes variables from --env-file, from .env, and from the shell only when it is told to", async () => {
+  const text = "services: { a: { image: 'x:${TAG}', environment: { HOME_OF: '${WHO}' } } }";
+  writeFileSync(join(folder, "compose.yaml"), text);
+  writeFileSync(join(folder, ".env"), "TAG=1\nWHO=env\n");
+  writeFileSync(join(folder, "other.env"), "TAG=2\n");
+  const environment = { TAG: "3" };
+  const spec = async (words: string) => {
+    const { output } = await run(words, { environment });
+    return parseDocuments(output).documents[0]?.manifest.spec;
+  };
+  expect(await spec("")).toMatchObject({ image: "x:1", env: { HOME_OF: "env" } });
+  expect(await spec("--env-file other.env")).toMatchObject({ image: "x:2", env: { HOME_OF: "" } });
+  expect(await spec("--use-environment")).toMatchObject({ image: "x:3" });
+  const unset = await run("--env-file other.env");
+  expect(unset.errors).toContain(
+    "compose.yaml:1:61: lost: services.a.environment.HOME_OF: the variable WHO",
+  );
+});
+
+it("finds the file of this folder and its override, and reads standard input", async () => {
+  writeFileSync(join(folder, "docker-compose.yml"), "services: { a: { image: x:1 } }");
+  writeFileSync(join(folder, "docker-compose.override.yml"), "services: { a: { user: '7' } }");
+  expect((await run("")).output).toContain('user: "7"');
+  const piped = await run("-", { input: "services: { b: { image: y:1, pid: host } }" });
+  expect(piped.output).toContain("image: y:1");
+  expect(piped.errors).toContain("-:1:30: lost: services.b.pid");
+});
+
+it("keeps secrets out of files and of the report", async () => {
+  const { output, errors } = await run("wordpress.yaml --secrets secret");
+  expect(output).toContain("secret: db-secrets");
+  expect(errors).toContain("berth secrets set wordpress-secrets WORDPRESS_DB_PASSWORD=VALUE");
+  expect(output + errors).not.toContain("examplepass");
+});
+
+it("reports as JSON", async () => {
+  const { output } = await run("jellyfin.yaml -o out --report json --name-prefix tv-");
+  expect(JSON.parse(output)).toMatchObject({
+    apps: [{ service: "jellyfin", name: "tv-jellyfin", file: "out/tv-jellyfin.yaml" }],
+    findings: expect.arrayContaining([
+      expect.objectContaining({
+        level: "lost",
+        key: "services.jellyfin.devices",
+        line: 27,
+        column: 5,
+      }),
+    ]),
+    secrets: [],
+  });
+});
+
+it("says what is wrong with a command line", async () => {
+  const missing = await run("nowhere.yaml");
+  expect(missing.code).toBe(2);
+  expect(missing.errors).toContain("there is no file nowhere.yaml");
+  mkdirSync(join(folder, "sub"));
+  expect((await run("sub")).errors).toContain("sub is a folder");
+  expect((await run("", { workingDirectory: join(folder, "sub") })).errors).toContain(
+    "no Compose file",
+  );
+  expect((await run("wordpress.yaml -o json")).errors).toContain(
+    '-o names a folder here, and "json"',
+  );
+  expect((await run("wordpress.yaml --secrets plain")).code).toBe(2);
+});
