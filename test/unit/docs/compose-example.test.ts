@@ -1,0 +1,30 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parseDocuments } from "../../../src/resources/parse.ts";
+import { berth } from "../../support/cli.ts";
+
+const root = join(import.meta.dirname, "../../..");
+
+test("examples/compose/compose.yaml is imported as its comment says", async () => {
+  const words = ["import", "examples/compose/compose.yaml", "--secrets", "secret"];
+  const { code, output, errors } = await berth(words, { workingDirectory: root });
+  expect(code).toBe(0);
+  const parsed = parseDocuments(output);
+  expect(parsed.errors).toEqual([]);
+  expect(parsed.documents.map(({ manifest }) => manifest)).toMatchObject([
+    {
+      metadata: { name: "web" },
+      spec: {
+        image: "example/guestbook:1.4",
+        port: 3000,
+        domain: "guestbook.example.org",
+        env: { DATABASE_PASSWORD: { secret: "web-secrets", key: "DATABASE_PASSWORD" } },
+        volumes: [{ hostPath: join(root, "examples/compose/uploads"), path: "/srv/uploads" }],
+        dependsOn: ["db"],
+      },
+    },
+    { metadata: { name: "db" }, spec: { volumes: [{ name: "data" }] } },
+  ]);
+  expect(errors).toContain("lost: services.db.shm_size: /dev/shm has 64 MB");
+  expect(errors).toMatch(/1 lost/);
+});
