@@ -271,10 +271,7 @@ function basicAuth(users: NonNullable<Site["users"]>): Handler {
     providers: {
       http_basic: {
         hash: { algorithm: "bcrypt" },
-        accounts: users.map(({ name, hash }) => ({
-          username: name,
-          password: Buffer.from(hash).toString("base64"),
-        })),
+        accounts: users.map(({ name, hash }) => ({ username: name, password: hash })),
         // Checking a password takes tens of milliseconds of a core, at every request without it.
         hash_cache: {},
         realm: "restricted",
