@@ -123,7 +123,7 @@ describe("a build on the engine", () => {
 
   test("that fails says the step, its code and its last lines", async () => {
     await push({
-      Dockerfile: `FROM ${SHELL}\nRUN echo first; echo "no such module" >&2; exit 7\n`,
+      Dockerfile: `FROM ${SHELL}\nRUN echo first >&2; echo "no such module" >&2; exit 7\n`,
     });
     const state = await built(apply("web"));
     expect(state).toMatchObject({ type: "failed", reason: "BuildFailed", terminal: true });
