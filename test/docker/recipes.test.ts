@@ -121,7 +121,9 @@ async function run(Image: string) {
   await container.start();
   const { NetworkSettings } = await container.inspect();
   const port = NetworkSettings.Ports["4321/tcp"]?.[0]?.HostPort;
-  const get = (path: string) => fetch(`http://127.0.0.1:${port}${path}`);
+  // The engine's own proxy takes a connection before anybody listens behind it, and may keep it for minutes.
+  const get = (path: string) =>
+    fetch(`http://127.0.0.1:${port}${path}`, { signal: AbortSignal.timeout(5_000) });
   await expect
     .poll(
       () =>
