@@ -1,6 +1,6 @@
 import { deepEqual } from "../base/canonical.ts";
 import { ConflictError } from "../base/errors.ts";
-import type { AppSpec } from "../resources/app.ts";
+import type { AppSpec, GitSource } from "../resources/app.ts";
 import { type Resource, SOURCE_REVISION } from "../resources/resource.ts";
 import type { Revision, Store } from "../store/store.ts";
 
@@ -8,25 +8,29 @@ import type { Revision, Store } from "../store/store.ts";
 const KEPT_AS_IT_IS: ReadonlySet<string> = new Set(["running", "suspend", "replicas"]);
 
 /**
- * The revision that was asked for, or else the newest stable one that is not what the app's spec
- * says now. `revisions` are newest first. Undefined where there is none. Pure.
+ * The revision that was asked for, or else the newest stable one that is not what the app is to be
+ * now: of another spec, or of another commit of its source. `revisions` are newest first. Undefined
+ * where there is none.
  */
 export function rollbackTarget(
   app: Resource<"App">,
   revisions: readonly Revision[],
   asked: number | undefined,
+  store: Pick<Store, "builds" | "sourcePins">,
 ): Revision | undefined {
   if (asked !== undefined) return revisions.find((revision) => revision.number === asked);
+  const { name, annotations } = app.metadata;
   const attempted = app.status?.revisions.attempted ?? revisions[0]?.number ?? 0;
-  const current = revisions.find((revision) => revision.number === attempted);
-  return revisions.find(
-    (revision) =>
-      revision.state === "stable" &&
-      revision.number !== attempted &&
-      (Object.keys(rollbackPatch(app.spec, revision.spec)).length > 0 ||
-        // Two commits of one source make two versions of one spec.
-        (revision.spec.source !== undefined && revision.image !== current?.image)),
-  );
+  // The commit that is wanted may have failed to build: then what was last tried is one to go back to.
+  const commit = annotations[SOURCE_REVISION] ?? store.sourcePins.get(name)?.revision;
+  const isOther = (revision: Revision): boolean => {
+    if (Object.keys(rollbackPatch(app.spec, revision.spec)).length > 0) return true;
+    if (revision.spec.source === undefined || revision.image === null) return false;
+    return commit === undefined
+      ? revision.number !== attempted
+      : store.builds.ofImage(revision.image)?.revision !== commit;
+  };
+  return revisions.find((revision) => revision.state === "stable" && isOther(revision));
 }
 
 /**
@@ -66,7 +70,24 @@ export function rollbackPatch(current: AppSpec, target: AppSpec): Record<string,
   for (const [key, value] of Object.entries(differences({ ...current }, { ...target }))) {
     if (!KEPT_AS_IT_IS.has(key)) patch[key] = value;
   }
+  const before = gitOf(current);
+  const after = gitOf(target);
+  if (before && after) {
+    const followed = { ...after, interval: before.interval, hookSecret: before.hookSecret };
+    const isSame = before.url === after.url;
+    const git = differences(
+      { ...before },
+      isSame ? { ...followed, credential: before.credential } : followed,
+    );
+    if (Object.keys(git).length > 0) patch["source"] = { git };
+    else delete patch["source"];
+  }
   return patch;
+}
+
+/** How an App follows its repository is a decision of today too, and so is what it is fetched with. */
+function gitOf({ source }: AppSpec): GitSource | undefined {
+  return source && "git" in source ? source.git : undefined;
 }
 
 function differences(

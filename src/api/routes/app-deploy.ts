@@ -69,7 +69,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       const app = requireApp(context, name);
       const revisions = store.revisions.list(name);
       const asked = request.body?.revision;
-      const target = rollbackTarget(app, revisions, asked);
+      const target = rollbackTarget(app, revisions, asked, store);
       if (target === undefined) {
         if (asked === undefined) {
           throw new ConflictError("wrong_state", `app "${name}" has no earlier stable revision`, {

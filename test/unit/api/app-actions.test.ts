@@ -287,6 +287,39 @@ describe("rollback", () => {
     expect(app().metadata.annotations).not.toHaveProperty([SOURCE_REVISION]);
   });
 
+  it("goes to what serves where the newest commit does not build", async () => {
+    const git = { url: "https://example.org/a.git" };
+    const { uid } = putApp(api.store, "web", { port: 80, source: { git } });
+    builtRevision({ git }, "aaa");
+    const second = builtRevision({ git }, "bbb");
+    const revisions = { attempted: second, applied: second, stable: second };
+    api.store.setStatus("App", "web", uid, appStatus(1, { revisions }));
+    api.store.sourcePins.set("web", { key: "x", revision: "ccc", resolvedAtMs: 0 });
+    expect((await post("web/rollback")).statusCode).toBe(202);
+    expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION]: "bbb" });
+    expect((await post("web/rollback")).statusCode).toBe(202);
+    expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION]: "aaa" });
+  });
+
+  it("keeps how an app follows its repository, and what it is fetched with", async () => {
+    const url = "https://example.org/a.git";
+    putApp(api.store, "web", {
+      port: 80,
+      source: { git: { url, ref: "v2", hookSecret: "hook", interval: "1m", credential: "new" } },
+    });
+    const number = builtRevision({ git: { url, ref: "v1", credential: "old" } }, "aaa");
+    expect((await post("web/rollback", { revision: number })).statusCode).toBe(202);
+    expect(app().spec.source).toEqual({
+      git: { url, ref: "v1", hookSecret: "hook", interval: "1m", credential: "new" },
+    });
+    const other = "https://example.org/b.git";
+    const away = builtRevision({ git: { url: other, credential: "old" } }, "bbb");
+    expect((await post("web/rollback", { revision: away })).statusCode).toBe(202);
+    expect(app().spec.source).toEqual({
+      git: { url: other, hookSecret: "hook", interval: "1m", credential: "old" },
+    });
+  });
+
   it("from a source to an image ends the hold, and back to it sets it", async () => {
     const git = { url: "https://example.org/a.git" };
     putApp(api.store, "web", { port: 80, source: { git } });
