@@ -96,7 +96,7 @@ const samples: Readonly<Record<string, unknown>> = {
   isolation: "default",
   label_file: "./labels",
   labels: ["a.b=c"],
-  links: ["db:base"],
+  links: ["cache:base"],
   logging: { driver: "syslog" },
   mac_address: "02:42:ac:11:65:43",
   mem_limit: "1g",
@@ -142,9 +142,10 @@ const samples: Readonly<Record<string, unknown>> = {
   "x-own": { a: 1 },
 };
 
+/** Never 1: one replica is what every app has. */
 const anyValue = fc.oneof(
-  fc.constantFrom("text", "yes", "a:b", "1", "/x", "$$", "-"),
-  fc.integer({ min: 1, max: 9 }),
+  fc.constantFrom("text", "yes", "a:b", "2", "/x", "$$", "-"),
+  fc.integer({ min: 2, max: 9 }),
   fc.array(fc.constantFrom("a", "b=c", "/d"), { minLength: 1, maxLength: 2 }),
   fc.dictionary(fc.constantFrom("a", "test", "limits"), fc.constantFrom("1", "x"), { minKeys: 1 }),
 );
@@ -203,7 +204,8 @@ test.each(Object.entries(samples))("%s is carried over or reported by itself", (
 });
 
 function importBody(app: Readonly<Record<string, unknown>>) {
-  const project = { services: { app, db: { image: "example/db:1" } } };
+  const other = { image: "example/other:1" };
+  const project = { services: { app, db: other, cache: other } };
   return importTexts({ "compose.yaml": JSON.stringify(project) });
 }
 
