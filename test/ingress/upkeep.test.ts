@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { programSearchPath } from "../../src/base/config.ts";
@@ -117,6 +117,10 @@ describe("a Caddy that ends", () => {
     const { caddyPid } = here;
     process.kill(caddyPid, "SIGSTOP");
     here.agent.destroy();
+    await here.until(
+      () => !here.ingress.state().ready,
+      () => here.ingress.state().message,
+    );
     await expect.poll(() => isGone(caddyPid), { timeout: 50_000, interval: 200 }).toBe(true);
     await here.ready();
     expect(await answers(here)).toEqual(all);
@@ -280,6 +284,7 @@ describe("a data directory with a long path", () => {
     await world.verdict("plain");
     await world.ingress.table.write("plain", { version: "v1", targets: [backend.target] });
     expect((await world.get("plain.localhost")).body).toBe("one");
+    rmSync(dirname(adminSocket), { recursive: true });
   });
 });
 

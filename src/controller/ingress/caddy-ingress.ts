@@ -121,9 +121,10 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     let failures = 0;
     for (let round = 0; !signal.aborted; round += 1) {
       try {
-        const compare = failures > 0 || round % COMPARE_EVERY === 0;
-        if (this.#dirty || compare || !(await this.#options.loader.isUp(signal)))
-          await this.#round(signal);
+        const isUp = await this.#options.loader.isUp(signal);
+        if (!isUp && this.#state.ready)
+          this.#setState({ ready: false, message: "Caddy does not answer, and is started anew" });
+        if (!isUp || this.#dirty || round % COMPARE_EVERY === 0) await this.#round(signal);
         failures = 0;
       } catch (error) {
         if (isAbort(error) && signal.aborted) return;
@@ -135,7 +136,9 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
         this.#setState({ ready: false, message: forPeople(error) });
       }
       const retryMs = Math.min(RETRY_MIN_MS * 2 ** (failures - 1), RETRY_MAX_MS);
-      await this.#pause(failures > 0 ? retryMs : POLL_MS, signal);
+      if (failures > 0) await this.#pause(retryMs, signal);
+      // What changed during the round, and was told before anybody waited for it, is taken up at once.
+      else if (!this.#dirty || this.#cancelDebounce) await this.#pause(POLL_MS, signal);
     }
   }
 
@@ -221,7 +224,6 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   async #pause(ms: number, signal: AbortSignal): Promise<void> {
     const waking = new AbortController();
     this.#wake = () => waking.abort();
-    if (this.#dirty && this.#cancelDebounce === undefined && ms === POLL_MS) return;
     await delay(this.#options.clock, ms, AbortSignal.any([signal, waking.signal])).catch(() => {});
   }
 
