@@ -141,7 +141,8 @@ function judge(findings: Findings): Verdict {
       ? no("stopped", "Stopped", "stopped, as the spec wants it")
       : no("deploying", "Stopping", "being stopped");
   }
-  if (memory.quarantine) {
+  // While a source is looked for, nobody knows yet whether what it comes to is what failed.
+  if (memory.quarantine && !findings.held) {
     const { revertedTo, message } = memory.quarantine;
     return no(
       serves ? "degraded" : "deploying",
