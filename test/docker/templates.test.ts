@@ -6,7 +6,6 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { busyboxRoot, importImage } from "../../scripts/base-image.mjs";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
-import { noBuilds } from "../support/no-builds.ts";
 import { loadCatalog } from "../../src/controller/catalog.ts";
 import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
 import { INSTANCE } from "../../src/controller/labels.ts";
@@ -20,6 +19,7 @@ import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
 import { sweep, trackInstance } from "../support/engine-runs.ts";
+import { noBuilds } from "../support/no-builds.ts";
 
 /**
  * Two templates of the catalog on a real engine, rendered and left as they are. Their images cannot

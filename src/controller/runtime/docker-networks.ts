@@ -2,7 +2,7 @@ import { BerthError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { carries, labelFilter } from "./docker-containers.ts";
 import { statusOf, textOf } from "./docker-errors.ts";
-import { textAt, textsAt } from "./docker-json.ts";
+import { at, textAt, textsAt } from "./docker-json.ts";
 import { NETWORK_LIMIT_MS, READ_LIMIT_MS, VOLUME_LIMIT_MS } from "./docker-limits.ts";
 import type { Labels, ObservedVolume } from "./port.ts";
 
@@ -48,7 +48,7 @@ async function networksNamed(
     .map((network) => ({
       id: textAt(network, "Id") ?? "",
       labels: textsAt(network, "Labels"),
-      subnets: subnetsIn(valueAt(valueAt(network, "IPAM"), "Config")),
+      subnets: subnetsIn(at(network, "IPAM", "Config")),
     }));
 }
 
