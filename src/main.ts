@@ -78,6 +78,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
     logger,
     now: () => clock.now(),
   });
+  // Before anything is changed, and before a password is made, which is shown once.
+  await assertListenable(config);
   const ending = new AbortController();
   const searchPath = programSearchPath();
   const onChanged = (app: string) => manager.changed(app);
@@ -148,8 +150,6 @@ export async function runServer(config: Config): Promise<RunningServer> {
     ...loadCatalog(join(import.meta.dirname, "../templates")),
     ...(config.templatesDir === undefined ? [] : loadCatalog(config.templatesDir)),
   ];
-  // Before a password is made, too: it is shown once, and not by a server that does not come up.
-  await assertListenable(config);
   const password = await ensurePassword(store, config.password);
 
   starting.defer(() => ending.abort());

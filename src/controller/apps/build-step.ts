@@ -30,15 +30,19 @@ export function buildStep(
   builds.collect(name);
   if (state.type === "succeeded") {
     images.absent(desired.image);
+    const what = revision.slice(0, 12);
+    const message = `build ${state.id} made ${desired.image} from ${what}`;
+    store.events.record({ kind: "App", name, type: "Normal", reason: "Built", message });
     return { type: "done" };
   }
   const { reason, message } = state;
   if (state.terminal) return { type: "refused", failure: { reason, message } };
   store.events.record({ kind: "App", name, type: "Warning", reason, message });
-  throw new BerthError(codes[reason] ?? "build_failed", message);
+  throw new BerthError(buildErrorCodes[reason] ?? "build_failed", message);
 }
 
-const codes: Readonly<Record<string, ErrorCode>> = {
+/** What the reasons of builds, and of sources, are in the terms of errors. */
+export const buildErrorCodes: Readonly<Record<string, ErrorCode>> = {
   EngineUnreachable: "engine_unreachable",
   DiskFull: "disk_full",
   GitUnreachable: "git_unreachable",

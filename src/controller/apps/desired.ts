@@ -57,9 +57,14 @@ export function desiredApp(input: DesiredInput): DesiredApp {
   const { instance, resource, image } = input;
   const name = resource.metadata.name;
   const app = effectiveApp(input.spec);
+  const origin = input.spec.source === undefined ? "registry" : "source";
   const env = Object.entries(app.env).map(
     ([key, value]) => `${key}=${typeof value === "string" ? value : input.reveal(value)}`,
   );
+  // What is built from source is told where to listen, as on every platform that builds; an image
+  // from a registry listens where it always does.
+  if (origin === "source" && app.port !== undefined && !("PORT" in app.env))
+    env.push(`PORT=${app.port}`);
   const network = networkName(instance);
   const owned = { [labels.INSTANCE]: instance, [labels.APP]: name };
   const volumes = app.volumes.flatMap((volume) =>
@@ -130,7 +135,7 @@ export function desiredApp(input: DesiredInput): DesiredApp {
     generation: resource.metadata.generation,
     app,
     image,
-    origin: input.spec.source === undefined ? "registry" : "source",
+    origin,
     strategy: chooseStrategy(app, hasIngress),
     exposure,
     isRouted: hasIngress && app.port !== undefined,

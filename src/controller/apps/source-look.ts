@@ -1,6 +1,7 @@
 import { BerthError } from "../../base/errors.ts";
 import { RETRIED_AT, type Resource } from "../../resources/resource.ts";
 import type { SourceState } from "../build/port.ts";
+import { buildErrorCodes } from "./build-step.ts";
 import type { ReconcilerContext } from "./context.ts";
 import { inputsDigest } from "./inputs.ts";
 import type { Reason } from "./reason.ts";
@@ -45,7 +46,7 @@ export function throwIfPassing(
 ): void {
   if (state?.type !== "failed" || state.terminal) return;
   context.builds.collect(resource.metadata.name);
-  throw new BerthError("git_unreachable", state.message);
+  throw new BerthError(buildErrorCodes[state.reason] ?? "git_unreachable", state.message);
 }
 
 /** The commit or digest that an image is, or will be, made of; of a version that is held, its build knows. */
