@@ -4,7 +4,6 @@ import type { PlannedResource } from "../controller/port.ts";
 import type { Manifest } from "../resources/kinds.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
-import { releaseHeldSource } from "../store/held-source.ts";
 import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
 import { waitForApp } from "./app-wait.ts";
 import type { ApiContext } from "./context.ts";
@@ -89,7 +88,6 @@ export async function writeApp(
     };
   }
   const result = context.store.apply(write.intent);
-  releaseHeldSource(context.store, result, write.intent.actor);
   const isChanged = markChanged(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
   const app = context.store.get("App", name) ?? result.resource;

@@ -6,6 +6,7 @@ import { API_VERSION, type Kind } from "../resources/kinds.ts";
 import { checkPlainValue } from "../resources/plain-value.ts";
 import { APP_FINALIZER } from "../resources/resource.ts";
 import { applyFields, type FieldConflict, isFile, type Ownership } from "./field-managers.ts";
+import { releaseHeldSource } from "./held-source.ts";
 import { type Fields, fieldsOf, isMap, type Leaves, leavesOf } from "./leaves.ts";
 import type { StoredResource } from "./resource-table.ts";
 import { isValue, type SecretVault } from "./secret-vault.ts";
@@ -45,7 +46,7 @@ export function planApply(
   const set =
     intent.kind === "Secret" ? context.vault.fingerprints(intent.name, given) : new Map(given);
   const before = ownershipOf(existing);
-  const outcome = applyFields(before, {
+  const applied = applyFields(before, {
     manager: intent.manager,
     mode: intent.mode,
     set,
@@ -56,7 +57,8 @@ export function planApply(
     takeOverFrom: intent.takeOverFrom ?? [],
     time: context.time,
   });
-  if (outcome.conflicts.length > 0) throw fieldsOwned(intent, outcome.conflicts);
+  if (applied.conflicts.length > 0) throw fieldsOwned(intent, applied.conflicts);
+  const outcome = intent.kind === "App" ? releaseHeldSource(before.leaves, applied) : applied;
 
   const fields = fieldsOf(outcome.leaves);
   validateMerged(existing, intent, context, { set, given, after: outcome.leaves });

@@ -7,7 +7,6 @@ import { issueText, readManifest } from "../../resources/validate.ts";
 import type { PlanView } from "../../resources/wire/apps.ts";
 import { ApplyAnswer, ApplyBody } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/schema.ts";
-import { releaseHeldSource } from "../../store/held-source.ts";
 import type { ApplyIntent, ApplyResult } from "../../store/store.ts";
 import { answers, writeQueryFields } from "../answers.ts";
 import { assertAllDomainsFree, plannedResource, waitUntilReady } from "../app-writes.ts";
@@ -29,7 +28,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Apply manifests: create what is missing, change what differs",
         description:
-          "All or none: everything is validated before anything is written. With dry_run nothing is written, and each App comes with its plan.",
+          "All or none: everything is validated before anything is store.apply. With dry_run nothing is written, and each App comes with its plan.",
         tags: ["resources"],
         body: ApplyBody,
         querystring: ApplyQuery,
@@ -68,7 +67,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       const plans = isDryRun
         ? await Promise.all(planned.map(({ resource }) => planOf(resource, alongside, signal)))
         : [];
-      const results = isDryRun ? planned : intents.map(written);
+      const results = isDryRun ? planned : intents.map((intent) => store.apply(intent));
       if (!isDryRun && request.query.wait === true) {
         const deadlineMs = clock.now() + timeoutMs;
         for (const { resource } of results) {
@@ -93,13 +92,6 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       };
     },
   );
-
-  function written(intent: ApplyIntent): ApplyResult {
-    const result = store.apply(intent);
-    releaseHeldSource(store, result, intent.actor);
-    const resource = store.get(intent.kind, intent.name);
-    return resource ? { ...result, resource } : result;
-  }
 
   /** What differs in the specs is worth an answer even while the engine is away. */
   async function planOf(

@@ -1,6 +1,5 @@
 import { ConflictError, InvalidSpecError } from "../../base/errors.ts";
 import { located, type ParsedDocument, type ParseProblem } from "../../resources/parse.ts";
-import { releaseHeldSource } from "../../store/held-source.ts";
 import type { ApplyIntent, ApplyResult, Store } from "../../store/store.ts";
 import type { SpecFileReport } from "../port.ts";
 import type { ResourceKey } from "./prune-guard.ts";
@@ -47,7 +46,6 @@ export function applyFile(file: LoadedFile, context: ApplyContext): FileOutcome 
   for (const { document, intent } of writes) {
     try {
       const result = store.apply(intent);
-      releaseHeldSource(store, result, intent.actor);
       const { kind, name } = intent;
       resources.push({ kind, name, yielded: result.yielded });
       context.onApplied({ kind, name }, result);
