@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { BerthProcess, conditionOf, fetchText } from "../support/berth-process.ts";
 import { ensureTestImages, WEB } from "../support/images.ts";
 import { OwnEngine } from "../support/own-engine.ts";
+import { visit } from "../support/traffic.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
 
@@ -56,4 +57,38 @@ test("while the engine is away nothing is claimed to be known; when it is back, 
   );
   expect(stopped.containers.map(({ state }) => state)).toEqual(["exited"]);
   expect(await berth.containers()).toHaveLength(4);
+});
+
+test("behind an ingress each domain leads to its own app again, whatever addresses the engine gives out", async () => {
+  await using engine = await OwnEngine.start();
+  await ensureTestImages(engine.host);
+  await using berth = await BerthProcess.open({
+    dockerHost: engine.host,
+    docker: engine.docker,
+    ingress: "process",
+  });
+  const { client, ingressPort: port } = berth;
+  const names = ["one", "two", "three"];
+  const answerOf = (name: string) => visit({ port, host: `${name}.localhost` });
+  for (const name of names)
+    await client.apps.create({ name, ...web, env: { BODY: name } }, { wait: true });
+  const wrong: string[] = [];
+  const look = async () => {
+    for (const name of names) {
+      const { status, body } = await answerOf(name);
+      if (status === 200 && body !== `${name}\n`) wrong.push(`${name} answered ${body}`);
+    }
+  };
+  await look();
+  await engine.stop();
+  await berth.until("the loss is noticed", async () => (await client.health()).status !== "ok");
+  await look();
+  await engine.start();
+  await berth.until("every app answers again", async () => {
+    await look();
+    const answers = await Promise.all(names.map(answerOf));
+    return answers.every(({ status }) => status === 200);
+  });
+  await look();
+  expect(wrong).toEqual([]);
 });

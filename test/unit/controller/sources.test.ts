@@ -193,3 +193,26 @@ test("Berth killed in a build builds again, and the version before serves all th
   );
   expect(world.builds.asked).toEqual(["commit1", "commit2", "commit2"]);
 });
+
+test("while another source is looked for the status speaks of that, not of the failure before it", async () => {
+  await using world = new World({ ingress: "fake" });
+  await deployed(world);
+  world.builds.scripts.set("bad", { failure });
+  push(world, "bad");
+  await world.clock.until(
+    () => world.condition("web", "Ready")?.reason === "Reverted",
+    60_000,
+    "it went back",
+  );
+  world.builds.head = { type: "resolving", message: "asking git.example.org for the branch" };
+  annotate(world, { [DEPLOYED_AT]: "2030-01-01T00:00:00Z" });
+  await world.clock.until(
+    () => world.app("web")?.status?.observedGeneration === world.app("web")?.metadata.generation,
+    60_000,
+    "the new generation was looked at",
+  );
+  expect(world.condition("web", "Ready")).toMatchObject({
+    status: "False",
+    reason: "ResolvingSource",
+  });
+});
