@@ -1,8 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type BenchEngine, inParallel, sweep } from "./engine.ts";
+import { type BenchEngine, inParallel, sweep, sweepImages } from "./engine.ts";
 import { type Figure, median, seconds } from "./report.ts";
-import { BenchServer } from "./server.ts";
+import { BenchServer, type BenchServerOptions } from "./server.ts";
 
 const APPS = 50;
 /** As many as Berth reconciles at once. */
@@ -70,13 +70,15 @@ async function berthRound(engine: BenchEngine): Promise<number> {
 export async function withServer<T>(
   engine: BenchEngine,
   work: (server: BenchServer) => Promise<T>,
+  options: BenchServerOptions = {},
 ): Promise<T> {
-  const server = await BenchServer.start(engine.host);
+  const server = await BenchServer.start(engine.host, options);
   try {
     return await work(server);
   } finally {
     await server[Symbol.asyncDispose]();
     await sweep(engine.docker, `dev.berth.instance=${server.instance}`);
+    await sweepImages(engine.docker, `dev.berth.image.instance=${server.instance}`);
   }
 }
 

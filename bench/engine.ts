@@ -41,6 +41,12 @@ export async function sweep(docker: Docker, label: string): Promise<void> {
       .catch(() => {});
 }
 
+/** Takes away every image with this label, once its containers are gone. */
+export async function sweepImages(docker: Docker, label: string): Promise<void> {
+  for (const { Id } of await docker.listImages({ filters: { label: [label] } }))
+    await docker.getImage(Id).remove({ force: true });
+}
+
 export async function inParallel<T>(
   items: readonly T[],
   width: number,

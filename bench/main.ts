@@ -1,13 +1,17 @@
 import { benchCreate, withServer, writeApps } from "./create.ts";
+import { benchDeploy } from "./deploy.ts";
 import { benchEngine } from "./engine.ts";
+import { benchIngress } from "./ingress.ts";
 import { benchRecover } from "./recover.ts";
 import { type Figure, printReport } from "./report.ts";
 import { benchList, benchReapply, benchRest } from "./rest.ts";
 import { benchSave } from "./save.ts";
+import { benchUpload } from "./upload.ts";
 
 /**
  * npm run bench: every figure against its floor in the same run. Needs `npm run build` first and an
- * engine, as `npm test` does. Names of benches as arguments run only these: create, apps, save.
+ * engine, as `npm test` does; `deploy` and `ingress` need the program `caddy`. Names of benches as arguments run
+ * only these: create, save, deploy, ingress, upload, apps.
  */
 const wanted = new Set(process.argv.slice(2));
 const runs = (name: string) => wanted.size === 0 || wanted.has(name);
@@ -17,6 +21,9 @@ await using engine = await benchEngine();
 try {
   if (runs("create")) figures.push(await benchCreate(engine));
   if (runs("save")) figures.push(await benchSave(engine));
+  if (runs("deploy")) figures.push(await benchDeploy(engine));
+  if (runs("ingress")) figures.push(...(await benchIngress(engine)));
+  if (runs("upload")) figures.push(...(await benchUpload(engine)));
   if (runs("apps")) {
     await withServer(engine, async (server) => {
       await writeApps(server, engine, 100);

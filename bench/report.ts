@@ -5,7 +5,10 @@ export interface Figure {
   readonly floor: string;
   readonly ratio: string;
   readonly aim: string;
-  readonly isMet: boolean;
+  /** Undefined where nothing is aimed for. */
+  readonly isMet: boolean | undefined;
+  /** Shown below the table: where the time went. */
+  readonly notes?: readonly string[];
 }
 
 export function printReport(figures: readonly Figure[]): void {
@@ -17,7 +20,7 @@ export function printReport(figures: readonly Figure[]): void {
       figure.floor,
       figure.ratio,
       figure.aim,
-      figure.isMet ? "met" : "MISSED",
+      figure.isMet === undefined ? "" : figure.isMet ? "met" : "MISSED",
     ]),
   ];
   const widths = (rows[0] ?? []).map((_, column) =>
@@ -30,6 +33,8 @@ export function printReport(figures: readonly Figure[]): void {
         .join("  ")
         .trimEnd(),
     );
+  for (const { name, notes } of figures)
+    if (notes) console.log([`\n${name}:`, ...notes].join("\n  "));
 }
 
 export function percentile(values: readonly number[], share: number): number {

@@ -3,6 +3,12 @@ import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { freePorts } from "../test/support/free-port.ts";
+
+export interface BenchServerOptions {
+  /** What leads requests to apps; default: nothing, as for bare containers, which have published ports. */
+  readonly ingress?: "process";
+}
 
 /** A Berth of its own: data directory, specs folder and port made for one bench, ended with it. */
 export class BenchServer implements AsyncDisposable {
@@ -10,6 +16,8 @@ export class BenchServer implements AsyncDisposable {
   readonly api: string;
   readonly pid: number;
   readonly instance: string;
+  /** Where the ingress takes requests; 0 where there is none. */
+  readonly ingressPort: number;
   readonly #process: ChildProcess;
   readonly #root: string;
   readonly #token: string;
@@ -19,6 +27,7 @@ export class BenchServer implements AsyncDisposable {
     root: string,
     ready: { api: string; instance: string; pid: number },
     token: string,
+    ingressPort: number,
   ) {
     this.#process = process;
     this.#root = root;
@@ -27,10 +36,15 @@ export class BenchServer implements AsyncDisposable {
     this.api = ready.api;
     this.instance = ready.instance;
     this.pid = ready.pid;
+    this.ingressPort = ingressPort;
   }
 
-  static async start(dockerHost: string): Promise<BenchServer> {
+  static async start(
+    dockerHost: string,
+    { ingress }: BenchServerOptions = {},
+  ): Promise<BenchServer> {
     const root = await mkdtemp(join(tmpdir(), "berth-bench-"));
+    const [ingressPort = 0] = ingress ? await freePorts(1) : [];
     await mkdir(join(root, "specs"));
     const child = spawn(
       process.execPath,
@@ -46,6 +60,9 @@ export class BenchServer implements AsyncDisposable {
         "127.0.0.1:0",
         "--docker-host",
         dockerHost,
+        ...(ingress
+          ? [`--ingress=${ingress}`, `--http-port=${ingressPort}`, "--https-port=0"]
+          : ["--ingress=off"]),
         "--log-format",
         "json",
         "--log-level",
@@ -62,7 +79,7 @@ export class BenchServer implements AsyncDisposable {
       };
       const token = (await readFile(join(root, "data", "run", "token"), "utf8")).trim();
       child.stdout.resume();
-      return new BenchServer(child, root, ready, token);
+      return new BenchServer(child, root, ready, token, ingressPort);
     }
     throw new Error("berth up ended before it was ready");
   }
@@ -110,6 +127,14 @@ export class BenchServer implements AsyncDisposable {
     const ended = new Promise((resolve) => this.#process.once("exit", resolve));
     this.#process.kill("SIGTERM");
     await ended;
+    await this.#endCaddy();
     await rm(this.#root, { recursive: true, force: true });
+  }
+
+  /** It goes on without Berth, as apps do. */
+  async #endCaddy(): Promise<void> {
+    const file = join(this.#root, "data", "ingress", "caddy.pid");
+    const pid = Number(await readFile(file, "utf8").catch(() => ""));
+    if (Number.isSafeInteger(pid) && pid > 1) process.kill(pid, "SIGKILL");
   }
 }
