@@ -1,6 +1,8 @@
 import { setTimeout } from "node:timers/promises";
+import { loadConfig } from "../base/config.ts";
 import { type Client, createClient } from "../client/client.ts";
 import type { AppItem } from "../resources/wire/apps.ts";
+import type { SystemInfo } from "../resources/wire/system.ts";
 import type { Cli } from "./cli.ts";
 import { localToken, type ReadyFile } from "./connect.ts";
 import { colourOfStatus } from "./output/colours.ts";
@@ -8,9 +10,15 @@ import { fields } from "./output/sections.ts";
 import { formatTable } from "./output/table.ts";
 
 const APPS_READY_MS_MAX = 60_000;
-const ENGINE_LOOK_MS = 200;
+/** Without an ingress that leads to them they do not get Ready: this is for what else may be wrong. */
+const UNROUTED_READY_MS_MAX = 3_000;
+const LOOK_MS = 200;
 const ENGINE_LOOKS_MAX = 15;
+/** Caddy is up in half a second; a container of it on a busy machine takes seconds. */
+const INGRESS_LOOKS_MAX = 25;
 const DOCS_PATH = "/api/docs";
+
+type Ingress = SystemInfo["ingress"];
 
 /**
  * What a person wants to know after a start: which apps run and where, how to reach and log in to the
@@ -25,6 +33,8 @@ export async function printSummary(
   const client = createClient({ baseUrl: ready.api, token: localToken(ready.data_dir) });
   const { colours } = cli;
   const hasEngine = await engineAnswers(client, signal);
+  const ingress = await settledIngress(client, signal);
+  const isRouting = ingress.ready || ingress.mode === "off";
   const specs = await client.specs();
   const declared = [
     ...new Set(
@@ -43,7 +53,10 @@ export async function printSummary(
   // Failures show in the table, with their reasons.
   await Promise.allSettled(
     (hasEngine ? declared : []).map((name) =>
-      client.apps.waitReady(name, { timeoutMs: APPS_READY_MS_MAX, signal }),
+      client.apps.waitReady(name, {
+        timeoutMs: isRouting ? APPS_READY_MS_MAX : UNROUTED_READY_MS_MAX,
+        signal,
+      }),
     ),
   );
   if (signal.aborted) return;
@@ -64,6 +77,7 @@ export async function printSummary(
       fields([
         ["API", ready.api],
         ["Try it in a browser", `${ready.api}${DOCS_PATH}`],
+        ["Ingress", ingressText((await client.system.info()).ingress, cli)],
         ["Log in", loginText(ready, password, cli)],
         ["Specs folder", ready.specs_dir],
       ]),
@@ -81,9 +95,23 @@ async function engineAnswers(client: Client, signal: AbortSignal): Promise<boole
   for (let look = 0; look < ENGINE_LOOKS_MAX; look += 1) {
     const { runtime } = await client.health(signal);
     if (runtime === "connected") return true;
-    await setTimeout(ENGINE_LOOK_MS, undefined, { signal });
+    await setTimeout(LOOK_MS, undefined, { signal });
   }
   return false;
+}
+
+/** Caddy is started, or taken over, while the server is up already. */
+async function settledIngress(client: Client, signal: AbortSignal): Promise<Ingress> {
+  for (let look = 1; ; look += 1) {
+    const { ingress } = await client.system.info();
+    if (ingress.ready || ingress.mode === "off" || look === INGRESS_LOOKS_MAX) return ingress;
+    await setTimeout(LOOK_MS, undefined, { signal });
+  }
+}
+
+function ingressText({ mode, ready, message }: Ingress, { colours }: Cli): string {
+  if (ready) return message;
+  return mode === "off" ? colours.yellow(message) : colours.red(`not ready: ${message}`);
 }
 
 function engineText(ready: ReadyFile): string {
@@ -133,14 +161,25 @@ function loginText(ready: ReadyFile, password: string | undefined, cli: Cli): st
   return lines;
 }
 
+/** The command line looks where the environment says; a server that was started with a flag is not there. */
+function elsewhere({ io }: Cli, { data_dir: dataDir }: ReadyFile): [string, string][] {
+  const { environment, workingDirectory } = io;
+  const usual = loadConfig({ flags: {}, environment, workingDirectory }).dataDir;
+  return dataDir === usual
+    ? []
+    : [["in other terminals, so that berth is found", `export BERTH_DATA_DIR=${dataDir}`]];
+}
+
 function nextSteps(cli: Cli, ready: ReadyFile, apps: readonly AppItem[]): string {
   const app = apps.find(({ ready: isReady, url }) => isReady && url !== null) ?? apps[0];
   const steps = [
+    ...elsewhere(cli, ready),
     ...(app?.url ? [["see the app answer", `curl ${app.url}`]] : []),
     ["all that runs", "bin/berth get apps"],
     ...(app === undefined ? [] : [["what it writes", `bin/berth logs ${app.name} -f`]]),
     ...(app === undefined ? [] : [["all about it", `bin/berth describe ${app.name}`]]),
     ["change it", `edit a file in ${ready.specs_dir} and save it`],
+    ["build a folder, and serve it", "bin/berth deploy examples/hello --name page"],
     ["more apps", "bin/berth templates"],
   ] as const;
   const width = Math.max(...steps.map(([, command]) => command?.length ?? 0));

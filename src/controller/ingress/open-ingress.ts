@@ -28,7 +28,7 @@ const END_LIMIT_MS = 20_000;
 
 const OFF_MESSAGE = noIngress.state().message;
 const NOTHING_FOUND =
-  "there is no ingress: no Caddy was found on this machine, and no image of it could be had. Install caddy, or choose an image with --ingress-image; apps are published on loopback ports until then";
+  "there is no ingress: no Caddy was found on this machine, and no image of it could be had. Install caddy (apt install caddy) or choose an image with --ingress-image, and start Berth again; until then apps are published on loopback ports";
 
 interface NoHost {
   readonly message: string;
