@@ -66,6 +66,16 @@ export class FakeIngress implements Ingress {
           const sinceMs = before?.version === version ? before.sinceMs : this.#clock.now();
           this.routes.set(app, { version, targets: [...new Set(targets)], sinceMs });
         }),
+      retain: async (app, reached) => {
+        const left = () => this.routes.get(app)?.targets.filter((target) => reached.has(target));
+        const targets = left();
+        if (targets && targets.length < (this.routes.get(app)?.targets.length ?? 0))
+          await this.#change("write", app, targets, () => {
+            const route = this.routes.get(app);
+            if (route) this.routes.set(app, { ...route, targets: left() ?? [] });
+          });
+        return this.routes.get(app) ?? null;
+      },
       remove: (app) => this.#change("remove", app, [], () => void this.routes.delete(app)),
     };
   }

@@ -23,13 +23,9 @@ export async function sweepRoutes(
   if (ingress.mode === "off") return;
   const containers = await runtime.listContainers({ instance: store.instanceId }, signal);
   for (const { metadata } of store.list("App")) {
-    const route = await ingress.table.read(metadata.name);
-    if (!route) continue;
     const own = containers.filter((container) => container.labels[labels.APP] === metadata.name);
     const reached = new Set(own.flatMap(addressesOf));
-    const targets = route.targets.filter((target) => reached.has(target));
-    if (targets.length < route.targets.length)
-      await ingress.table.write(metadata.name, { version: route.version, targets });
+    await ingress.table.retain(metadata.name, reached);
   }
 }
 

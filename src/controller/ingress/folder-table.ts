@@ -75,32 +75,19 @@ export class FolderTable implements RouteTable {
     route: { readonly version: string; readonly targets: readonly string[] },
   ): Promise<void> {
     const folder = this.#folderOf(app);
+    return this.#lock.run(app, () => guarded(() => this.#replace(app, folder, route)));
+  }
+
+  async retain(app: string, reached: ReadonlySet<string>): Promise<Route | null> {
+    const folder = this.#folderOf(app);
     return this.#lock.run(app, () =>
       guarded(async () => {
-        await mkdir(folder, { recursive: true, mode: 0o700 });
-        const before = await this.#entries(folder);
-        const current = before[0];
-        const same = current?.route.version === route.version;
-        const targets = [...new Set(route.targets)];
-        if (!(same && sameTexts(current.route.targets, targets))) {
-          const sinceMs = same ? current.route.sinceMs : this.#clock.now();
-          const entry = {
-            order: (current?.order ?? ORDER_MAX + 1) - 1,
-            route: { version: route.version, targets, sinceMs },
-          };
-          await this.#publish(folder, encodeEntry(entry));
-          const now = this.#clock.now();
-          for (const { name } of before) {
-            const path = join(folder, name);
-            if (!this.#superseded.has(path)) this.#superseded.set(path, now);
-          }
-          if (targets.length <= SLOTS) {
-            // Long entries are asked for first: a short one counts from when they are gone.
-            for (const old of before) if (old.long) await this.#discard(folder, old.name);
-          }
-        }
-        await this.#tidy(folder);
-        this.#clock.setTimer(SUPERSEDED_KEPT_MS, () => void this.#tidyLater(app, folder));
+        const current = (await this.#entries(folder))[0]?.route;
+        if (!current) return null;
+        const targets = current.targets.filter((target) => reached.has(target));
+        if (targets.length === current.targets.length) return current;
+        await this.#replace(app, folder, { version: current.version, targets });
+        return { ...current, targets };
       }),
     );
   }
@@ -146,6 +133,38 @@ export class FolderTable implements RouteTable {
       for (const name of await readdir(join(this.folder, "apps")))
         if (!apps.has(name) && validApp.test(name)) await this.remove(name);
     });
+  }
+
+  /** Under the App's lock. */
+  async #replace(
+    app: string,
+    folder: string,
+    route: { readonly version: string; readonly targets: readonly string[] },
+  ): Promise<void> {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const before = await this.#entries(folder);
+    const current = before[0];
+    const same = current?.route.version === route.version;
+    const targets = [...new Set(route.targets)];
+    if (!(same && sameTexts(current.route.targets, targets))) {
+      const sinceMs = same ? current.route.sinceMs : this.#clock.now();
+      const entry = {
+        order: (current?.order ?? ORDER_MAX + 1) - 1,
+        route: { version: route.version, targets, sinceMs },
+      };
+      await this.#publish(folder, encodeEntry(entry));
+      const now = this.#clock.now();
+      for (const { name } of before) {
+        const path = join(folder, name);
+        if (!this.#superseded.has(path)) this.#superseded.set(path, now);
+      }
+      if (targets.length <= SLOTS) {
+        // Long entries are asked for first: a short one counts from when they are gone.
+        for (const old of before) if (old.long) await this.#discard(folder, old.name);
+      }
+    }
+    await this.#tidy(folder);
+    this.#clock.setTimer(SUPERSEDED_KEPT_MS, () => void this.#tidyLater(app, folder));
   }
 
   /** The newest first. */

@@ -7,6 +7,7 @@ export const noIngress: Ingress = {
   table: {
     read: () => Promise.resolve(null),
     write: () => Promise.resolve(),
+    retain: () => Promise.resolve(null),
     remove: () => Promise.resolve(),
   },
   state: () => ({ ready: false, message: "there is no ingress (--ingress off)" }),

@@ -37,6 +37,11 @@ export interface RouteTable {
     app: string,
     route: { readonly version: string; readonly targets: readonly string[] },
   ): Promise<void>;
+  /**
+   * Takes out of the App's route, where it has one, every target that is not `reached`. One step under
+   * the table's lock: a switch by somebody else is never undone. Returns what is there then.
+   */
+  retain(app: string, reached: ReadonlySet<string>): Promise<Route | null>;
   /** The App's requests are nobody's any more. Missing is done. */
   remove(app: string): Promise<void>;
 }
