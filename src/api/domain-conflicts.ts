@@ -1,6 +1,12 @@
 import { ConflictError } from "../base/errors.ts";
 import type { AppSpec } from "../resources/app.ts";
-import { claimsOf, type DomainClaim, lostClaims } from "../resources/domain-claims.ts";
+import {
+  claimsOf,
+  clash,
+  type DomainClaim,
+  lostClaims,
+  textOfClaim,
+} from "../resources/domain-claims.ts";
 import type { Resource } from "../resources/resource.ts";
 
 /**
@@ -15,28 +21,26 @@ export function assertDomainsFree(
   baseDomain: string,
 ): void {
   const { name } = wanted;
-  const before = new Set((stored ? claimsOf(name, stored.spec, baseDomain) : []).map(textOf));
+  const before = stored ? claimsOf(name, stored.spec, baseDomain) : [];
   const added = claimsOf(name, wanted.spec, baseDomain).filter(
-    (claim) => !before.has(textOf(claim)),
+    (claim) => !before.some((earlier) => isSame(earlier, claim)),
   );
   if (added.length === 0) return;
   const others = apps.filter(
     ({ metadata }) => metadata.name !== name && metadata.deletionTimestamp === null,
   );
   const lost = lostClaims(others, baseDomain);
-  const owners = new Map(
-    others
-      .filter(({ metadata }) => !lost.has(metadata.name))
-      .flatMap(({ metadata, spec }) =>
-        claimsOf(metadata.name, spec, baseDomain).map(
-          (claim) => [textOf(claim), metadata.name] as const,
-        ),
-      ),
-  );
+  const held = others
+    .filter(({ metadata }) => !lost.has(metadata.name))
+    .flatMap(({ metadata, spec }) =>
+      claimsOf(metadata.name, spec, baseDomain).map((claim) => ({ claim, owner: metadata.name })),
+    );
   for (const claim of added) {
-    const owner = owners.get(textOf(claim));
-    if (owner === undefined) continue;
-    throw new ConflictError("conflict", `${textOf(claim)} belongs to the app "${owner}" already`, {
+    const taken = held.find((other) => clash(claim, other.claim));
+    if (!taken) continue;
+    const { owner } = taken;
+    const what = textOfClaim(taken.claim);
+    throw new ConflictError("conflict", `${what} belongs to the app "${owner}" already`, {
       hint: `choose another domain or ingress.pathPrefix, or take it from "${owner}" first`,
       details: { app: owner, domain: claim.domain },
     });
@@ -48,4 +52,6 @@ export function mayChangeDomains(fields: Readonly<Record<string, unknown>>): boo
   return ["domain", "ingress", "port"].some((key) => fields[key] !== undefined);
 }
 
-const textOf = ({ domain, pathPrefix }: DomainClaim) => `${domain}${pathPrefix}`;
+function isSame(a: DomainClaim, b: DomainClaim): boolean {
+  return textOfClaim(a) === textOfClaim(b) && a.redirects === b.redirects;
+}

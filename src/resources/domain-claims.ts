@@ -6,11 +6,15 @@ export interface DomainClaim {
   readonly domain: string;
   /** Without a slash at its end; "" for the whole host. */
   readonly pathPrefix: string;
+  /** The host is sent elsewhere: no path of it can be another App's. */
+  readonly redirects?: true;
 }
 
 export interface ClaimedBefore extends DomainClaim {
   /** The App that has it. */
   readonly owner: string;
+  /** What that App has, where it is not the same: only a redirect leaves no room for it. */
+  readonly beside?: DomainClaim;
 }
 
 /** What the decision needs of an App. */
@@ -36,9 +40,21 @@ export function claimsOf(app: string, spec: AppSpec, baseDomain: string): Domain
       pathPrefix,
     })),
     // A redirect answers for the whole host, whatever the path.
-    ...(spec.ingress?.redirects ?? []).map(({ from }) => ({ domain: from, pathPrefix: "" })),
+    ...(spec.ingress?.redirects ?? []).map(
+      ({ from }): DomainClaim => ({ domain: from, pathPrefix: "", redirects: true }),
+    ),
   ];
-  return [...new Map(claims.map((claim) => [keyOf(claim), claim])).values()];
+  return [...new Map(claims.map((claim) => [textOfClaim(claim), claim])).values()];
+}
+
+/** Whether two Apps cannot have both: the same, or a path of a host that the other one redirects. */
+export function clash(a: DomainClaim, b: DomainClaim): boolean {
+  if (a.domain !== b.domain) return false;
+  return a.pathPrefix === b.pathPrefix || a.redirects === true || b.redirects === true;
+}
+
+export function textOfClaim({ domain, pathPrefix }: DomainClaim): string {
+  return `${domain}${pathPrefix}`;
 }
 
 /** An App without a port, such as a worker, is led to only where its spec names a domain. */
@@ -57,28 +73,47 @@ export function lostClaims(
   apps: readonly ClaimingApp[],
   baseDomain: string,
 ): ReadonlyMap<string, ClaimedBefore> {
-  const owners = new Map<string, string>();
+  const owners = new Map<string, ClaimedBefore[]>();
   const lost = new Map<string, ClaimedBefore>();
   for (const { metadata, spec } of apps.toSorted(byAge)) {
     if (metadata.deletionTimestamp !== null) continue;
     const claims = claimsOf(metadata.name, spec, baseDomain);
-    const taken = claims.find((claim) => owners.has(keyOf(claim)));
+    const taken = firstClash(claims, owners);
     if (taken) {
-      lost.set(metadata.name, { ...taken, owner: owners.get(keyOf(taken)) ?? "" });
+      lost.set(metadata.name, taken);
       continue;
     }
-    for (const claim of claims) owners.set(keyOf(claim), metadata.name);
+    for (const claim of claims) {
+      const held = owners.get(claim.domain) ?? [];
+      owners.set(claim.domain, [...held, { ...claim, owner: metadata.name }]);
+    }
   }
   return lost;
 }
 
-/** For people: what is taken, by whom, and what to do. */
-export function lostClaimMessage({ domain, pathPrefix, owner }: ClaimedBefore): string {
-  return `${domain}${pathPrefix} belongs to the app ${owner}, which is older: choose another domain or pathPrefix, or delete ${owner}`;
+function firstClash(
+  claims: readonly DomainClaim[],
+  owners: ReadonlyMap<string, readonly ClaimedBefore[]>,
+): ClaimedBefore | undefined {
+  for (const claim of claims) {
+    const found = owners.get(claim.domain)?.find((other) => clash(claim, other));
+    if (!found) continue;
+    const { owner, ...beside } = found;
+    return textOfClaim(claim) === textOfClaim(beside)
+      ? { ...claim, owner }
+      : { ...claim, owner, beside };
+  }
+  return undefined;
 }
 
-function keyOf({ domain, pathPrefix }: DomainClaim): string {
-  return `${domain}${pathPrefix}`;
+/** For people: what is taken, by whom, and what to do. */
+export function lostClaimMessage({ owner, beside, ...claim }: ClaimedBefore): string {
+  const text = textOfClaim(claim);
+  if (beside?.redirects)
+    return `${text} belongs to the app ${owner}, which is older and redirects all of ${beside.domain}: choose another domain, or take the redirect out of ${owner}`;
+  if (beside)
+    return `${text} cannot be redirected: ${textOfClaim(beside)} belongs to the app ${owner}, which is older. Redirect another domain, or take it from ${owner}`;
+  return `${text} belongs to the app ${owner}, which is older: choose another domain or pathPrefix, or delete ${owner}`;
 }
 
 function byAge(a: ClaimingApp, b: ClaimingApp): number {

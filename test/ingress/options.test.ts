@@ -65,7 +65,8 @@ describe("hosts", () => {
     "..",
     ".",
     "../apps/host",
-    "HOST.localhost",
+    "host.localhost..",
+    "HOST.localhost..",
     "[a-z]*",
     "h?st.localhost",
   ])("such as %s match nobody else's", async (odd) => {
@@ -81,6 +82,19 @@ describe("hosts", () => {
       });
     });
     expect(["400", "404"]).toContain(status);
+  });
+
+  it("are the same in upper case and with a dot at the end, and the App sees the usual form", async () => {
+    await addApp("spelt");
+    await addApp("spelt-api", { pathPrefix: "/in" });
+    for (const host of ["Spelt.LocalHost", "spelt.localhost.", "SPELT.localhost.:80"])
+      expect((await world.get(host)).body).toBe("one");
+    expect(one.seen.at(-1)?.headers).toMatchObject({
+      host: "spelt.localhost:80",
+      "x-forwarded-host": "spelt.localhost:80",
+    });
+    expect((await world.get("Spelt-API.localhost.", "/in")).body).toBe("one");
+    expect((await world.get("Nobody.localhost")).status).toBe(404);
   });
 
   it("may be several", async () => {
@@ -139,6 +153,17 @@ describe("a domain that two Apps want", () => {
     expect(await bodyOf("/api/x?y=1")).toBe("two");
     expect(await bodyOf("/api/v2/x")).toBe("deep");
     await deep[Symbol.asyncDispose]();
+  });
+});
+
+describe("a host that one App redirects", () => {
+  it("has no path for another one, and the later App is told so", async () => {
+    await addApp("sender", { redirects: [{ from: "sent.test", to: "https://new.test" }] });
+    world.apply("below", { domain: "sent.test", ingress: { pathPrefix: "/api" } });
+    expect(await world.verdict("below", "DomainTaken")).toMatchObject({
+      message: expect.stringContaining("the app sender"),
+    });
+    expect((await world.get("sent.test", "/api")).headers.location).toBe("https://new.test/api");
   });
 });
 

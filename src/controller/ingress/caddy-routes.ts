@@ -32,8 +32,8 @@ export function isPublic(site: Site, domain: string): boolean {
 }
 
 /**
- * Routes of one server, in the order in which they are tried: the question of the certificates, what is
- * sent elsewhere, Apps with options (the longest path first), all others by the table, Apps of whole
+ * Routes of one server, in the order in which they are tried: the question of the certificates, how
+ * host names are written, what is sent elsewhere, Apps with options (the longest path first), all others by the table, Apps of whole
  * subtrees (`*.example.org`), and nothing.
  */
 export function serverRoutes(
@@ -47,6 +47,7 @@ export function serverRoutes(
   return {
     routes: [
       ...(scheme === "http" ? [askRoute(settings, sites)] : []),
+      plainHost,
       ...redirectRoutes(settings, sites, scheme),
       ...(scheme === "http" ? toHttps(settings, sites) : []),
       ...withOptions.flatMap((site) => siteRoute(settings, site, (name) => !isWildcard(name))),
@@ -67,6 +68,30 @@ export function serverRoutes(
     },
   };
 }
+
+/**
+ * `Web.Example.ORG.` is web.example.org (RFC 4343): whatever comes after this, the App too, sees it
+ * so. Caddy's own matcher knows that; names of files are told apart by case. It has no function for it.
+ */
+const plainHost: Route = {
+  match: [{ vars_regexp: { "{http.request.hostport}": { pattern: "[A-Z]|\\.(?::[0-9]+)?$" } } }],
+  handle: [
+    {
+      handler: "headers",
+      request: {
+        replace: {
+          Host: [
+            ...Array.from("ABCDEFGHIJKLMNOPQRSTUVWXYZ", (letter) => ({
+              search: letter,
+              replace: letter.toLowerCase(),
+            })),
+            { search_regexp: "^(.*[^.])\\.(:[0-9]+)?$", replace: "$1$2" },
+          ],
+        },
+      },
+    },
+  ],
+};
 
 /** One App's own route, for those of its domains that `of` takes. */
 function siteRoute(settings: RouteSettings, site: Site, of: (domain: string) => boolean): Route[] {

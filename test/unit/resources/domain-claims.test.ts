@@ -4,6 +4,7 @@ import type { AppSpec } from "../../../src/resources/app.ts";
 import {
   type ClaimingApp,
   claimsOf,
+  clash,
   lostClaimMessage,
   lostClaims,
 } from "../../../src/resources/domain-claims.ts";
@@ -32,7 +33,7 @@ describe("claims", () => {
     expect(claimsOf("a", spec, "localhost")).toEqual([
       { domain: "a.localhost", pathPrefix: "/api" },
       { domain: "b.test", pathPrefix: "/api" },
-      { domain: "c.test", pathPrefix: "" },
+      { domain: "c.test", pathPrefix: "", redirects: true },
     ]);
   });
 
@@ -59,6 +60,24 @@ describe("a domain of two Apps", () => {
     const below = { domain, ingress: { pathPrefix: "/api" } };
     expect(losers(app("a", 1, { domain }), app("b", 2, below))).toEqual([]);
     expect(losers(app("a", 1, below), app("b", 2, below))).toEqual(["b"]);
+  });
+
+  it("that one App redirects has no path for another, whoever was first", () => {
+    const redirecting = { ingress: { redirects: [{ from: domain }] } };
+    const below = { domain, ingress: { pathPrefix: "/api" } };
+    const message = (apps: ClaimingApp[]) => {
+      const claim = lostClaims(apps, "localhost").get("b");
+      return claim && lostClaimMessage(claim);
+    };
+    expect(message([app("a", 1, redirecting), app("b", 2, below)])).toBe(
+      "x.test/api belongs to the app a, which is older and redirects all of x.test: choose another domain, or take the redirect out of a",
+    );
+    expect(message([app("a", 1, below), app("b", 2, redirecting)])).toBe(
+      "x.test cannot be redirected: x.test/api belongs to the app a, which is older. Redirect another domain, or take it from a",
+    );
+    expect(
+      losers(app("a", 1, { ...below, ingress: { ...below.ingress, ...redirecting.ingress } })),
+    ).toEqual([]);
   });
 
   it("may be a default of one and a further domain of the other", () => {
@@ -96,23 +115,31 @@ it("leaves no claim to two of those that did not lose", () => {
       domain: domains,
       more: fc.array(domains, { maxLength: 3 }),
       path: fc.constantFrom(undefined, "/x"),
+      from: fc.array(domains, { maxLength: 1 }),
     }),
     { selector: ({ name }) => name, maxLength: 12 },
   );
   fc.assert(
     fc.property(apps, (list) => {
-      const all = list.map(({ name, day, domain, more, path }) =>
+      const all = list.map(({ name, day, domain, more, path, from: redirected }) =>
         app(name, day, {
           domain,
-          ingress: { domains: more, ...(path === undefined ? {} : { pathPrefix: path }) },
+          ingress: {
+            domains: more,
+            redirects: redirected.map((from) => ({ from })),
+            ...(path === undefined ? {} : { pathPrefix: path }),
+          },
         }),
       );
       const lost = lostClaims(all, "localhost");
       const held = all
         .filter(({ metadata }) => !lost.has(metadata.name))
-        .flatMap(({ metadata, spec }) => claimsOf(metadata.name, spec, "localhost"))
-        .map((claim) => `${claim.domain}${claim.pathPrefix}`);
-      expect(new Set(held).size).toBe(held.length);
+        .flatMap(({ metadata: { name }, spec }) =>
+          claimsOf(name, spec, "localhost").map((claim) => ({ name, claim })),
+        );
+      for (const { name, claim } of held)
+        for (const other of held)
+          expect(name !== other.name && clash(claim, other.claim)).toBe(false);
       for (const { owner } of lost.values()) expect(lost.has(owner)).toBe(false);
     }),
   );
