@@ -2,6 +2,7 @@ import { ensureTestImages } from "../test/support/images.ts";
 import { Load } from "../test/support/traffic.ts";
 import { withServer } from "./create.ts";
 import type { BenchEngine } from "./engine.ts";
+import { PlainCaddy } from "./plain-caddy.ts";
 import { type Figure, median } from "./report.ts";
 import type { BenchServer } from "./server.ts";
 import { answersPerSecond } from "./throughput.ts";
@@ -26,19 +27,26 @@ export async function benchIngress(engine: BenchEngine): Promise<Figure[]> {
   );
 }
 
-/** Requests per second through the ingress, divided by straight to the container; rounds alternate. */
+/**
+ * Requests per second through the ingress, divided by straight to the container; rounds alternate. A Caddy that
+ * only passes on tells how much of it is Berth's.
+ */
 async function throughput(engine: BenchEngine, server: BenchServer): Promise<Figure> {
   const through = { address: "127.0.0.1", port: server.ingressPort, name: NAME };
   const direct = { address: await addressOf(engine, server), port: WEB_PORT, name: NAME };
-  await answersPerSecond(direct, ROUND_MS);
-  await answersPerSecond(through, ROUND_MS);
+  await using caddy = await PlainCaddy.start(`${direct.address}:${WEB_PORT}`);
+  const plain = { address: "127.0.0.1", port: caddy.port, name: NAME };
+  for (const target of [direct, through, plain]) await answersPerSecond(target, ROUND_MS);
   const berth: number[] = [];
   const bare: number[] = [];
+  const passed: number[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     bare.push(await answersPerSecond(direct, ROUND_MS));
     berth.push(await answersPerSecond(through, ROUND_MS));
+    passed.push(await answersPerSecond(plain, ROUND_MS));
   }
   const ratio = median(berth.map((value, round) => value / (bare[round] ?? value)));
+  const ofPlain = median(berth.map((value, round) => value / (passed[round] ?? value)));
   return {
     name: "requests through the ingress",
     value: `${median(berth).toFixed(0)}/s`,
@@ -46,6 +54,9 @@ async function throughput(engine: BenchEngine, server: BenchServer): Promise<Fig
     ratio: ratio.toFixed(2),
     aim: "-",
     isMet: undefined,
+    notes: [
+      `a Caddy that only passes on: ${median(passed).toFixed(0)}/s; the ingress divided by it: ${ofPlain.toFixed(2)}`,
+    ],
   };
 }
 
