@@ -72,7 +72,8 @@ function hintOf(error: unknown): string | undefined {
   if (!(error instanceof ApiError)) return undefined;
   switch (error.code) {
     case "not_found":
-      return /did you mean|`berth /i.test(messageFor(error))
+      // A message that names what there is needs no list of kinds.
+      return /did you mean|`berth |The newest is/i.test(messageFor(error))
         ? undefined
         : "`berth get KIND` lists what there is; kinds: apps, models, templates, secrets";
     case "unauthorized":

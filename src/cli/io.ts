@@ -16,6 +16,8 @@ export interface CliIo {
   writeError(text: string): void;
   /** Milliseconds since the epoch: ages are counted from it. */
   readonly now: () => number;
+  /** Calls back at the first Ctrl-C, which then does not end the process. Returns what takes that back. */
+  onInterrupt(listener: () => void): () => void;
 }
 
 export function processIo(environment: Environment): CliIo {
@@ -35,5 +37,9 @@ export function processIo(environment: Environment): CliIo {
       process.stderr.write(text);
     },
     now: () => Date.now(),
+    onInterrupt: (listener) => {
+      process.once("SIGINT", listener);
+      return () => process.off("SIGINT", listener);
+    },
   };
 }

@@ -18,6 +18,7 @@ export async function waitForReady(
   options: {
     readonly timeoutMs: number;
     readonly generation?: number;
+    readonly signal?: AbortSignal;
     /** When nothing is said of the app meanwhile, because something else does; default: never. */
     readonly silentWhile?: "building" | "always";
     /** Called where the app failed: what to try next, where that is another thing than usual. */

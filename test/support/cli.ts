@@ -19,6 +19,8 @@ export interface CliOptions {
   /** Whether somebody sees progress. */
   readonly errorIsTerminal?: boolean;
   readonly nowMs?: number;
+  /** Called with what a Ctrl-C does, where somebody listens to it. */
+  readonly onInterruptible?: (interrupt: () => void) => void;
   /** Called after each piece of output, with all of it so far. */
   readonly onOutput?: (soFar: string) => void;
 }
@@ -49,6 +51,10 @@ export async function berth(
       errors += text;
     },
     now: () => options.nowMs ?? Date.now(),
+    onInterrupt: (listener) => {
+      options.onInterruptible?.(listener);
+      return () => {};
+    },
   };
   const code = await runCli(commandLine, io);
   return { code, output, errors };

@@ -8,6 +8,9 @@ import { printDocument } from "../output/print.ts";
 import type { DeployFlags } from "./flags.ts";
 import { followDeploy } from "./follow.ts";
 
+/** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
+const INTERRUPTED = 130;
+
 /** The app as it is now, and its newest build; both unknown where there is no such app yet. */
 export interface Before {
   readonly app: AppDetails | undefined;
@@ -24,7 +27,10 @@ export async function lookBefore(client: Client, name: string): Promise<Before> 
   }
 }
 
-/** Follows a deploy to its end unless it is not to be waited for, and tells where the app is. */
+/**
+ * Follows a deploy to its end unless it is not to be waited for, and tells where the app is. A Ctrl-C
+ * ends the following, and not the deploy.
+ */
 export async function finishDeploy(
   cli: Cli,
   client: Client,
@@ -37,13 +43,28 @@ export async function finishDeploy(
     const words = { done: "is deployed", already: "is as it should be already" };
     return reportWrite(cli, client, name, write, words, { ...flags, wait: false });
   }
-  const ready = await followDeploy(cli, client, {
-    name,
-    generation: write.app.generation,
-    lastBuild: before.lastBuild,
-    timeoutMs: flags.timeout,
-    isQuiet: flags.quiet === true,
-  });
+  const leaving = new AbortController();
+  const stay = cli.io.onInterrupt(() => leaving.abort());
+  let ready: AppDetails;
+  try {
+    ready = await followDeploy(cli, client, {
+      name,
+      generation: write.app.generation,
+      lastBuild: before.lastBuild,
+      timeoutMs: flags.timeout,
+      isQuiet: flags.quiet === true,
+      signal: leaving.signal,
+    });
+  } catch (error) {
+    if (!leaving.signal.aborted) throw error;
+    cli.note(
+      `the deploy goes on: \`berth builds ${name} -f\` follows it, \`berth builds ${name} --cancel\` ends its build`,
+    );
+    cli.exitCode = INTERRUPTED;
+    return;
+  } finally {
+    stay();
+  }
   if (flags.output === "json" || flags.output === "yaml")
     return printDocument(cli, ready, flags.output);
   if (flags.output === "name") return cli.print(`app/${name}`);

@@ -16,6 +16,8 @@ export interface Followed {
   readonly lastBuild: number;
   readonly timeoutMs: number;
   readonly isQuiet: boolean;
+  /** Of the person who follows it. */
+  readonly signal: AbortSignal;
 }
 
 /**
@@ -23,13 +25,15 @@ export interface Followed {
  * `waitForReady` does, with the way to the build's log where the build has failed.
  */
 export async function followDeploy(cli: Cli, client: Client, what: Followed): Promise<AppDetails> {
-  const { name, generation, timeoutMs, isQuiet } = what;
+  const { name, generation, timeoutMs, isQuiet, signal } = what;
   const leaving = new AbortController();
+  signal.addEventListener("abort", () => leaving.abort(), { once: true });
   const log = isQuiet ? Promise.resolve() : showBuilds(cli, client, what, leaving.signal);
   try {
     return await waitForReady(cli, client, name, {
       timeoutMs,
       generation,
+      signal,
       // The log tells more of a build than its state does.
       silentWhile: isQuiet ? "always" : "building",
       onFailure: () => hintFor(client, what),

@@ -1,18 +1,16 @@
-import { readFile, stat } from "node:fs/promises";
-import { basename, join, resolve } from "node:path";
+import { stat } from "node:fs/promises";
+import { basename, resolve } from "node:path";
 import { BerthError } from "../../base/errors.ts";
-import type { SourceTree } from "../../base/source-tree/list.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
 import { appName } from "../kind-names.ts";
 import { variablesOf } from "../pairs.ts";
-import { askLine, canAsk } from "../prompt.ts";
 import { nameFrom } from "./app-names.ts";
-import { exposedPort } from "./exposed-port.ts";
 import { type Before, finishDeploy, lookBefore } from "./finish.ts";
 import type { DeployFlags } from "./flags.ts";
 import { listFolder, packedFolder } from "./pack.ts";
+import { portOf } from "./port-of.ts";
 
 /** Uploads a folder and follows what becomes of it; a word that is no folder is the name of an app. */
 export async function deployFolder(
@@ -29,15 +27,20 @@ export async function deployFolder(
   const name = flags.name === undefined ? nameFrom(basename(dir)) : appName(flags.name);
   const client = await cli.connect();
   const before = await lookBefore(client, name);
+  refuseNamesake(name, word ?? ".", before, flags);
   const dockerfile = before.app?.spec.build?.dockerfile;
   const leaving = new AbortController();
   const tree = await listFolder(dir, dockerfile, leaving.signal);
   if (tree.entries.length === 0)
     throw new UsageError(`${word ?? "this folder"} has nothing in it to build`);
-  const port = await portOf(cli, tree, before, dockerfile, flags);
+  const port = await portOf(cli, tree, before, flags);
   const files = tree.entries.filter((entry) => entry.type === "file").length;
   if (flags.quiet !== true)
-    cli.note(cli.errorColours.dim(`${name}: ${files} files, ${formatBytes(tree.bytes)}`));
+    cli.note(
+      cli.errorColours.dim(
+        `${name}: ${files} ${files === 1 ? "file" : "files"}, ${formatBytes(tree.bytes)}`,
+      ),
+    );
   const config = {
     name,
     port,
@@ -83,32 +86,22 @@ async function deployAnew(cli: Cli, word: string, flags: DeployFlags): Promise<v
   return finishDeploy(cli, client, name, write, before, flags);
 }
 
-/** As given, as it was, as the Dockerfile says, or as a person says when asked. */
-async function portOf(
-  cli: Cli,
-  tree: SourceTree,
-  { app }: Before,
-  dockerfile: string | undefined,
-  flags: DeployFlags,
-): Promise<number> {
-  const known = flags.port ?? app?.port ?? undefined;
-  if (known !== undefined) return known;
-  const path = dockerfile ?? "Dockerfile";
-  const hasDockerfile = tree.entries.some((entry) => entry.path === path);
-  const exposed = hasDockerfile
-    ? exposedPort(await readFile(join(tree.dir, path), "utf8"))
-    : undefined;
-  if (exposed !== undefined) return exposed;
-  if (canAsk(cli)) {
-    const answer = Number(await askLine(cli, "On which port does the app listen? "));
-    if (Number.isInteger(answer) && answer >= 1 && answer <= 65_535) return answer;
-    throw new UsageError("that is no port: it is a number from 1 to 65535");
-  }
+/**
+ * The name of a folder may be that of an app which has nothing to do with it. Throws UsageError where
+ * the app runs an image and nobody has said that the folder is to take its place.
+ */
+function refuseNamesake(name: string, word: string, { app }: Before, flags: DeployFlags): void {
+  const image = app?.spec.image;
+  if (image === undefined || flags.name !== undefined || flags.force === true) return;
+  const owner = app?.owners["/spec/image"] ?? "";
+  const file = owner.startsWith("file:") ? owner.slice("file:".length) : undefined;
   throw new UsageError(
-    `it is not known on which port the app listens: ${
-      hasDockerfile ? `${path} has no EXPOSE line` : `there is no ${path} that says it`
+    `app "${name}" runs the image ${image}${file === undefined ? "" : `, as its file ${file} says`}, and is not built of this folder`,
+    `\`berth deploy ${word} --name OTHER\` makes another app; ${
+      file === undefined
+        ? `with \`--name ${name}\` the folder takes the image's place`
+        : "with --force the folder takes the image's place until the file changes"
     }`,
-    "berth deploy DIR --port PORT",
   );
 }
 

@@ -7,6 +7,7 @@ import { isAlive } from "../process.ts";
 import { type Finding, finding } from "./check.ts";
 import { checkEngine } from "./engine.ts";
 import { checkDataDir, checkSpecs } from "./folders.ts";
+import { checkGit } from "./ingress.ts";
 import { checkServer } from "./server.ts";
 
 /** All checks, in the order in which one depends on the other. */
@@ -42,6 +43,7 @@ export async function examine(
     ...checkDataDir(patient),
     ...checkSpecs(patient),
     ...(await checkServer(patient)),
+    checkGit(patient),
   ];
 }
 

@@ -1,5 +1,4 @@
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { createServer } from "node:net";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../../base/errors.ts";
 import { createClient } from "../../client/client.ts";
@@ -7,6 +6,8 @@ import { localToken, readReadyFile } from "../connect.ts";
 import { formatDurationMs } from "../output/age.ts";
 import { isAlive } from "../process.ts";
 import { type Finding, finding, type Patient, systemCode } from "./check.ts";
+import { checkIngressAhead, ingressFinding } from "./ingress.ts";
+import { portHolder, tryToListen } from "./ports.ts";
 
 const ANSWER_MS_MAX = 5000;
 
@@ -28,6 +29,7 @@ export async function checkServer(patient: Patient): Promise<Finding[]> {
     return [
       finding("server", "ok", "none runs here now; `berth up` starts one"),
       await checkPort(patient),
+      ...(await checkIngressAhead(patient)),
     ];
   }
   if (!isAlive(ready.pid))
@@ -39,6 +41,7 @@ export async function checkServer(patient: Patient): Promise<Finding[]> {
         "start it again: berth up",
       ),
       await checkPort(patient),
+      ...(await checkIngressAhead(patient)),
     ];
   try {
     const client = createClient({ baseUrl: ready.api, token: localToken(dataDir) });
@@ -53,6 +56,7 @@ export async function checkServer(patient: Patient): Promise<Finding[]> {
             `${text}: ${health.status}, the engine is ${health.runtime}`,
             "mend the engine (see above); the server finds it by itself",
           ),
+      ingressFinding((await client.system.info()).ingress, patient),
     ];
   } catch (error) {
     return [
@@ -102,14 +106,6 @@ async function checkPort({ config }: Patient): Promise<Finding> {
   }
 }
 
-function tryToListen(host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve()));
-  });
-}
-
 function lockHolder(dataDir: string): number | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(join(dataDir, "run/lock.json"), "utf8"));
@@ -118,37 +114,5 @@ function lockHolder(dataDir: string): number | undefined {
       : undefined;
   } catch {
     return undefined;
-  }
-}
-
-/** "nginx (process 123)", as far as /proc tells this user; Linux only. */
-function portHolder(port: number): string | undefined {
-  try {
-    const wanted = port.toString(16).toUpperCase().padStart(4, "0");
-    const inodes = ["/proc/net/tcp", "/proc/net/tcp6"]
-      .flatMap((file) => readFileSync(file, "utf8").split("\n").slice(1))
-      .map((line) => line.trim().split(/\s+/))
-      .filter((fields) => fields[1]?.endsWith(`:${wanted}`) && fields[3] === "0A")
-      .map((fields) => `socket:[${fields[9]}]`);
-    for (const pid of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry)))
-      if (openFiles(pid).some((link) => inodes.includes(link)))
-        return `${readFileSync(`/proc/${pid}/comm`, "utf8").trim()} (process ${pid})`;
-  } catch {
-    // No /proc, or one that is closed: the port is taken all the same.
-  }
-  return undefined;
-}
-
-function openFiles(pid: string): string[] {
-  try {
-    return readdirSync(`/proc/${pid}/fd`).map((fd) => {
-      try {
-        return readlinkSync(`/proc/${pid}/fd/${fd}`);
-      } catch {
-        return "";
-      }
-    });
-  } catch {
-    return [];
   }
 }

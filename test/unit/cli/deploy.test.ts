@@ -180,7 +180,7 @@ describe("berth deploy", () => {
 
   it.each<[string, string[], string]>([
     ["a port that nobody knows", ["deploy", "empty"], "has nothing in it to build"],
-    ["no port", ["deploy", "plain"], "on which port the app listens: there is no Dockerfile"],
+    ["an app of that name that is not of the folder", ["deploy", "web"], "--name OTHER"],
     ["no EXPOSE", ["deploy", "bare"], "Dockerfile has no EXPOSE line"],
     ["a folder that is not there", ["deploy", "nope"], "no folder nope, and no app of that name"],
     ["a path that is not there", ["deploy", "./nope"], "there is no folder ./nope"],
@@ -190,15 +190,74 @@ describe("berth deploy", () => {
     ["--image without an app", ["deploy", "--image", "a"], "needs the name of an app"],
     ["a port of an image", ["deploy", "x", "--image", "a", "--port", "1"], "--port does not go"],
     ["a new app of git", ["deploy", "--git", "https://x/y/Z.git"], 'app "z" is new, and its port'],
-    ["an app of an image", ["deploy", "web"], 'app "web" is made of an image'],
+    ["an app of an image", ["deploy", "other"], 'app "other" is made of an image'],
   ])("is used wrongly with %s", async (_what, words, message) => {
     putApp(api.store, "web");
-    files({ "plain/a": "x", "bare/Dockerfile": "FROM x\n" });
+    putApp(api.store, "other");
+    files({ "plain/a": "x", "bare/Dockerfile": "FROM x\n", "web/Dockerfile": "EXPOSE 80\n" });
     mkdirSync(join(folder, "empty"));
     const result = await run(...words);
     expect(result).toMatchObject({ code: 2, output: "" });
     expect(result.errors).toContain(message);
     expect(api.builds.archives.size).toBe(0);
+  });
+
+  it.each<[string, string[], number]>([
+    ["index.html", [], 8080],
+    ["go.mod", [], 8080],
+    ["server.js", ["--port", "81"], 81],
+    ["index.html", ["-e", "PORT=5000"], 5000],
+    ["index.html", ["-e", "PORT=secret:a/b"], 8080],
+  ])("knows the port of a generated Dockerfile: %s %j", async (name, flags, port) => {
+    files({ [`shop/${name}`]: "module example.org/shop\n", "shop/main.go": "package main\n" });
+    const { code, errors } = await run("deploy", "shop", "--no-wait", ...flags);
+    expect({ code, errors: code === 0 ? "" : errors }).toEqual({ code: 0, errors: "" });
+    expect(api.store.get("App", "shop")?.spec.port).toBe(port);
+    if (!flags.includes("--port"))
+      expect(errors).toContain(`on port ${port}; --port names another`);
+  });
+
+  it("uploads nothing of what it does not see how to build", async () => {
+    files({ "shop/readme.txt": "hello" });
+    const { code, errors } = await run("deploy", "shop");
+    expect(code).toBe(1);
+    expect(errors).toContain("does not see how to build this source");
+    expect(api.builds.archives.size).toBe(0);
+  });
+
+  it("puts a folder in the place of a namesake's image only where that is asked for", async () => {
+    files({ "shop/Dockerfile": "FROM x\nEXPOSE 80\n" });
+    putApp(api.store, "shop", { image: "bb:1", port: 80 });
+    const refused = await run("deploy", "shop");
+    expect(refused.code).toBe(2);
+    expect(refused.errors).toContain('app "shop" runs the image bb:1, and is not built');
+    expect(refused.errors).toContain("with `--name shop` the folder takes the image's place");
+    expect((await run("deploy", "shop", "--name", "shop", "--no-wait")).code).toBe(0);
+    // It is built of a folder now.
+    expect((await run("deploy", "shop", "--no-wait")).code).toBe(0);
+
+    putApp(api.store, "web", { image: "bb:1", port: 80 }, "file:web.yaml");
+    files({ "web/Dockerfile": "FROM x\nEXPOSE 80\n" });
+    const owned = await run("deploy", "web");
+    expect(owned.errors).toContain("as its file web.yaml says");
+    expect(owned.errors).toContain("--force");
+    expect((await run("deploy", "web", "--force", "--no-wait")).code).toBe(0);
+  });
+
+  it("goes on where a person leaves it, and says how to find it again", async () => {
+    files({ "shop/Dockerfile": "FROM x\nEXPOSE 80\n" });
+    let isLeft = false;
+    const { code, output, errors } = await berth(["deploy", "shop"], {
+      workingDirectory: folder,
+      environment: { BERTH_URL: url, BERTH_TOKEN: api.token("admin") },
+      onInterruptible: (interrupt) => {
+        isLeft = true;
+        timers.push(setTimeout(interrupt, 20));
+      },
+    });
+    expect({ code, output, isLeft }).toEqual({ code: 130, output: "", isLeft: true });
+    expect(errors).toContain("the deploy goes on: `berth builds shop -f` follows it");
+    expect(api.store.get("App", "shop")?.spec.source).toBeDefined();
   });
 
   it("says what the server refuses of an upload", async () => {

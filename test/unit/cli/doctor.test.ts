@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createServer as createNetServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -29,7 +29,8 @@ async function doctor(
   ...flags: string[]
 ): Promise<{ code: number; of: (check: string) => Finding }> {
   const { code, output } = await berth(
-    ["doctor", "-o", "json", "--listen", "127.0.0.1:0", ...flags],
+    // The machine of the test may have a server of its own on the usual ports.
+    ["doctor", "-o", "json", "--listen", "127.0.0.1:0", "--ingress", "off", ...flags],
     {
       workingDirectory: folder,
       environment: {
@@ -79,13 +80,15 @@ it("finds all well where all is", async () => {
     "specs folder",
     "port",
     "server",
+    "ingress",
   ])
     expect(of(check)).toMatchObject({ state: "ok" });
   expect(code).toBe(0);
 });
 
 it("prints what a person reads, with what to try", async () => {
-  const { code, output } = await berth(["doctor", "--listen", "127.0.0.1:0"], {
+  const words = ["doctor", "--listen", "127.0.0.1:0", "--ingress", "off"];
+  const { code, output } = await berth(words, {
     workingDirectory: folder,
     environment: {
       HOME: folder,
@@ -146,6 +149,41 @@ it("finds a port that is taken, and by whom", async () => {
   expect(of("port").message).toContain(`127.0.0.1:${port} is taken by`);
   expect(of("port").message).toContain(`(process ${process.pid})`);
   expect(of("port").fix).toContain("--listen");
+});
+
+it("finds a port of the ingress that is taken, and the Caddy of an earlier server", async () => {
+  await engine("1.44");
+  const holder = createNetServer();
+  servers.push(holder);
+  await new Promise<void>((resolve) => holder.listen(0, resolve));
+  const address = holder.address();
+  if (typeof address !== "object" || address === null) throw new Error("it does not listen");
+  const flags = ["--ingress", "container", "--http-port", `${address.port}`, "--https-port", "0"];
+  const { code, of } = await doctor(...flags);
+  expect(code).toBe(1);
+  expect(of("ingress").message).toContain("in a container of caddy:2");
+  expect(of("http port")).toMatchObject({ state: "fail" });
+  expect(of("http port").message).toContain(`${address.port} is taken by`);
+  expect(of("http port").fix).toContain("--http-port 8080");
+  expect(() => of("https port")).toThrow("no finding");
+
+  mkdirSync(join(folder, "data/ingress"));
+  writeFileSync(join(folder, "data/ingress/caddy.pid"), `${process.pid}\n`);
+  const left = await doctor(...flags);
+  expect(left.code).toBe(0);
+  expect(left.of("ingress").message).toContain(`its Caddy (process ${process.pid}) runs on`);
+});
+
+function has(name: string): boolean {
+  const folders = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
+  return folders.some((bin) => existsSync(join(bin, name)));
+}
+
+it("looks for caddy, git and ssh where programs are", async () => {
+  await engine("1.44");
+  const { of } = await doctor("--ingress", "process", "--http-port", "0", "--https-port", "0");
+  expect(of("ingress").state).toBe(has("caddy") ? "ok" : "fail");
+  expect(of("git").state).toBe(has("git") && has("ssh") ? "ok" : "warn");
 });
 
 it("finds a data directory that others can look into", async () => {

@@ -1,0 +1,49 @@
+import type { SourceTree } from "../../base/source-tree/list.ts";
+import { TreeReader } from "../../base/source-tree/tree-reader.ts";
+import { chooseDockerfile } from "../../resources/recipe/choose.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+import { variablesOf } from "../pairs.ts";
+import { askLine, canAsk } from "../prompt.ts";
+import { exposedPort } from "./exposed-port.ts";
+import type { Before } from "./finish.ts";
+import type { DeployFlags } from "./flags.ts";
+
+/**
+ * The port that the app listens on: as given, as it was, as the Dockerfile says (for a source without one,
+ * that which would be generated), or as a person says when asked. Throws UsageError where nobody knows,
+ * and as `chooseDockerfile` does for a source that cannot be built.
+ */
+export async function portOf(
+  cli: Cli,
+  tree: SourceTree,
+  { app }: Before,
+  flags: DeployFlags,
+): Promise<number> {
+  const known = flags.port ?? app?.port ?? undefined;
+  if (known !== undefined) return known;
+  const chosen = await chooseDockerfile(new TreeReader(tree), app?.spec.build ?? {});
+  if (chosen.type === "generated") {
+    const port = portIn(flags.env) ?? chosen.port;
+    if (flags.quiet !== true)
+      cli.note(cli.errorColours.dim(`${chosen.what}, on port ${port}; --port names another`));
+    return port;
+  }
+  const exposed = exposedPort(chosen.text);
+  if (exposed !== undefined) return exposed;
+  if (canAsk(cli)) {
+    const answer = Number(await askLine(cli, "On which port does the app listen? "));
+    if (Number.isInteger(answer) && answer >= 1 && answer <= 65_535) return answer;
+    throw new UsageError("that is no port: it is a number from 1 to 65535");
+  }
+  throw new UsageError(
+    `it is not known on which port the app listens: ${chosen.path} has no EXPOSE line`,
+    "berth deploy DIR --port PORT",
+  );
+}
+
+/** Generated Dockerfiles have the app listen on PORT. */
+function portIn(variables: readonly string[] = []): number | undefined {
+  const port = Number(variablesOf(variables)["PORT"]);
+  return Number.isInteger(port) && port >= 1 && port <= 65_535 ? port : undefined;
+}
