@@ -26,7 +26,7 @@ export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
     name: metadata.name,
     status: phaseOf(app),
     domain: spec.domain ?? `${metadata.name}.${baseDomain}`,
-    image: spec.image ?? status?.containers[0]?.image ?? "",
+    image: spec.image ?? runningImage(status?.containers ?? []),
     source: sourceText(spec.source),
     domains: [spec.domain ?? `${metadata.name}.${baseDomain}`, ...(spec.ingress?.domains ?? [])],
     created_at: metadata.creationTimestamp,
@@ -38,6 +38,12 @@ export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
     message: messageOf(app),
     managed_by: managerOf(app),
   };
+}
+
+/** Of what serves: a version that ends its last requests, or is not healthy yet, may stand before it. */
+function runningImage(containers: readonly ContainerStatus[]): string {
+  const serving = containers.find(({ role }) => role === "active");
+  return (serving ?? containers[0])?.image ?? "";
 }
 
 export function appDetails(

@@ -173,7 +173,37 @@ describe("creating an app", () => {
   });
 });
 
+function containerAs(role: "active" | "candidate" | "draining") {
+  return {
+    id: role,
+    name: role,
+    replica: 0,
+    generation: 1,
+    role,
+    state: "running",
+    healthy: true,
+    exitCode: null,
+    startedAt: null,
+    image: `built:${role}`,
+    address: null,
+  };
+}
+
 describe("one app", () => {
+  it("shows the image of what serves, whatever stands beside it", async () => {
+    const { uid } = putApp(api.store, "web", { port: 80, source: { archive: "a".repeat(64) } });
+    const containers = [containerAs("draining"), containerAs("active")];
+    api.store.setStatus("App", "web", uid, appStatus(1, { containers }));
+    expect((await api.request({ url: "/api/apps/web" })).json().image).toBe("built:active");
+    api.store.setStatus(
+      "App",
+      "web",
+      uid,
+      appStatus(1, { containers: [containerAs("candidate")] }),
+    );
+    expect((await api.request({ url: "/api/apps/web" })).json().image).toBe("built:candidate");
+  });
+
   it("shows details: conditions, containers, revisions, owners and the last events", async () => {
     const { uid } = putApp(api.store, "web");
     api.store.setStatus(
