@@ -37,7 +37,7 @@ export async function checkServer(patient: Patient): Promise<Finding[]> {
       finding(
         "server",
         "warn",
-        `the server of the data directory (process ${ready.pid}) ended without a goodbye; nothing is lost, and apps go on`,
+        `none runs here now; the last one was process ${ready.pid}. Apps go on, and nobody looks after them`,
         "start it again: berth up",
       ),
       await checkPort(patient),

@@ -214,7 +214,7 @@ it("finds a server that has gone, and one that starts", async () => {
   );
   const { of } = await doctor();
   expect(of("server")).toMatchObject({ state: "warn" });
-  expect(of("server").message).toContain("without a goodbye");
+  expect(of("server").message).toContain("none runs here now; the last one was process 4194305");
 });
 
 it("names a setting that is wrong, and judges nothing that depends on it", async () => {
