@@ -86,18 +86,21 @@ export class Controllers implements ControlPlane {
       throw new NotFoundError(`there is no app "${name}"`, "berth get apps lists them");
     const asked = spec ?? stored?.spec ?? {};
     const resource = this.#asIf(name, stored, asked, annotations);
+    const source = this.#sourceOf(stored, resource);
     const memory = obeyInputs(
       { ...emptyMemory, ...stored?.status?.memory },
       resource.metadata.annotations[RETRIED_AT] ?? null,
-      inputsDigest(this.#store, resource),
+      inputsDigest(this.#store, resource, source?.type === "resolved" ? source.revision : null),
     );
     const { ports } = this.#store;
+    const route = await this.#ingress.table.read(name);
     const resolved = resolveApp({
       store: lookupWith(this.#store, alongside),
       resource,
       memory,
       ingress: this.#ingress,
-      source: this.#sourceOf(stored, resource),
+      source,
+      serving: route?.version ?? null,
       portOf: (app, replica, port) => ports.current(app, replica, port) ?? 0,
     });
     const strategy = chooseStrategy(effectiveApp(asked), this.#ingress.mode !== "off");
@@ -125,7 +128,11 @@ export class Controllers implements ControlPlane {
       nowMs: this.#now(),
       containers,
       health: new Map(),
-      route: await this.#ingress.table.read(name),
+      route,
+      served: memory.served,
+      seen: { upSince: new Map<string, number>(), idleSince: new Map<string, number>() },
+      stopping: new Set<string>(),
+      isStalled: memory.stalled !== null,
       restarts: memory.restarts,
       isFresh: memory.attempt?.hash !== desired.hash,
       drifts: memory.drifts,

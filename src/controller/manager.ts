@@ -5,6 +5,7 @@ import { TaskGroup } from "../base/task-group.ts";
 import type { Kind } from "../resources/kinds.ts";
 import { findCondition } from "../resources/status.ts";
 import type { Change, Store } from "../store/store.ts";
+import { BackgroundStops } from "./apps/background-stops.ts";
 import { HealthMonitor } from "./apps/health-monitor.ts";
 import { ImagePuller } from "./apps/image-puller.ts";
 import { AppReconciler } from "./apps/reconciler.ts";
@@ -71,6 +72,7 @@ export class Manager implements AsyncDisposable {
       builds,
       ingress,
       baseDomain,
+      stops: new BackgroundStops({ runtime, tasks: this.#tasks, logger, onEnded: wakeByEvent }),
       aside: (call) => this.#aside(call),
       onObserved: (app, containers) => this.engine.observed(app, containers),
     });

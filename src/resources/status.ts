@@ -94,6 +94,11 @@ export interface ReconcilerMemory {
   readonly retriedAt: string | null;
   /** The version that was last Ready for long enough, and with how many replicas; null once another one is brought up. */
   readonly stable: { readonly hash: string; readonly replicas: number } | null;
+  /**
+   * Versions (hashes of containers) that had the App's requests or were Ready, the newest last. Containers of
+   * others that are no longer wanted were never needed.
+   */
+  readonly served: readonly string[];
   /** Number of the revision that was last Ready for long enough; what a failing one is exchanged for. */
   readonly good: number | null;
 }
@@ -106,6 +111,7 @@ export const emptyMemory: ReconcilerMemory = {
   stalled: null,
   retriedAt: null,
   stable: null,
+  served: [],
   good: null,
 };
 

@@ -4,33 +4,33 @@ import type { Revision } from "../../store/store.ts";
 import type { SourceState } from "../build/port.ts";
 import type { Route } from "../ingress/port.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
-import { buildStep } from "./build-step.ts";
-import { isComplete } from "./complete.ts";
+import { isComplete, servingVersion } from "./complete.ts";
 import type { ReconcileResult, ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
-import { sideBySide, startedAtMs } from "./executor.ts";
+import { sideBySide } from "./executor.ts";
 import { fail } from "./failure.ts";
 import { inputsDigest } from "./inputs.ts";
+import { lookAtApp, stopAll } from "./look.ts";
 import { type Mask, maskOf } from "./mask.ts";
 import * as remember from "./memory.ts";
+import { isObtaining, type Obtaining, obtainImage } from "./obtain.ts";
 import type { ContainerHealth, Operation, Plan } from "./plan/model.ts";
-import { hashOf, isUp } from "./plan/observed.ts";
+import { hashOf } from "./plan/observed.ts";
 import { planApp } from "./plan/plan.ts";
-import { notePulled, pullStep } from "./pull-step.ts";
+import { notePulled } from "./pull-step.ts";
 import { noteReady } from "./ready.ts";
 import type { Reason } from "./reason.ts";
 import { recoverFrom } from "./recovery.ts";
-import { type Resolved, resolveApp } from "./resolve.ts";
+import { type Resolved, type ResolveInput, resolveApp, servingRevision } from "./resolve.ts";
 import { findRevision, keepRevision } from "./revisions.ts";
+import { unreachable } from "./routed.ts";
 import { runStatus } from "./run-status.ts";
-import { lookAtSource, revisionOf, throwIfPassing } from "./source-look.ts";
+import { lookAtSource, throwIfPassing } from "./source-look.ts";
 import { cannotBeMade, versionFailure } from "./version-failure.ts";
 import { nextLook } from "./waits.ts";
 
 /** Rounds of look, plan and act in one run; what is left waits for the next run. */
 const ROUNDS_MAX = 8;
-/** The grace of containers whose App's spec cannot be worked out; Docker's own default. */
-const UNKNOWN_GRACE_MS = 10_000;
 
 /** One run of the reconciler over one App, from the first look to the status. */
 export class AppRun {
@@ -40,6 +40,7 @@ export class AppRun {
   #containers: readonly ObservedContainer[] = [];
   #health = new Map<string, ContainerHealth>();
   #source: SourceState | null = null;
+  #asked: ResolveInput | null = null;
   #resolved: Resolved | null = null;
   #route: Route | null = null;
   #plan: Plan | null = null;
@@ -57,20 +58,25 @@ export class AppRun {
 
   async toCompletion(signal: AbortSignal): Promise<ReconcileResult> {
     const { metadata } = this.#resource;
-    const inputs = inputsDigest(this.#context.store, this.#resource);
+    this.#source = lookAtSource(this.#context, this.#resource);
     this.#memory = remember.obeyInputs(
       this.#memory,
       metadata.annotations[RETRIED_AT] ?? null,
-      inputs,
+      this.#inputs(),
     );
-    let isFinished = false;
     this.#memory = remember.obeyClock(this.#memory, this.#context.clock.now());
+    let isFinished = false;
     for (let round = 0; round < ROUNDS_MAX && !isFinished && !this.#isOvertaken(); round += 1)
       isFinished = await this.#round(signal);
     if (!this.#isOvertaken()) this.#noteReady();
     this.writeStatus({});
     throwIfPassing(this.#context, this.#resource, this.#source);
     return this.#result(isFinished);
+  }
+
+  #inputs(): string {
+    const revision = this.#source?.type === "resolved" ? this.#source.revision : null;
+    return inputsDigest(this.#context.store, this.#resource, revision);
   }
 
   /** True where the App has become another one since the run began: the next run is queued already. */
@@ -103,21 +109,36 @@ export class AppRun {
 
   /** Look, plan, act. True where nothing is left to do now. */
   async #round(signal: AbortSignal): Promise<boolean> {
+    this.#route = await this.#context.ingress.table.read(this.#resource.metadata.name);
     this.#resolve();
     await this.#observe(signal);
-    // Stalled: nothing is done until the spec, a secret or a person changes something.
-    if (this.#memory.stalled) return true;
+    const isStalled = this.#memory.stalled !== null;
     const desired = this.#resolved?.desired;
     if (!desired) {
       const { running, suspend } = this.#resource.spec;
-      if (running === false && suspend !== true) await this.#stopAll(signal);
+      if (running === false && suspend !== true)
+        await stopAll(this.#context, this.#resource.metadata.name, this.#seen(), signal);
       return true;
     }
-    this.#trackAttempt(desired);
-    await this.#lookForImage(desired, signal);
+    if (isStalled && !desired.app.running) return true;
+    if (!isStalled) {
+      this.#trackAttempt(desired);
+      await this.#lookForImage(desired, signal);
+    }
     const plan = this.#makePlan(desired);
     this.#plan = plan;
-    const view = { desired, plan, memory: this.#memory, mask: this.#mask, ...this.#seen() };
+    // Stalled: nothing is tried until the spec, a secret or a person changes something; what serves is kept up.
+    if (isStalled)
+      return plan.operations.length === 0 || !(await this.#execute(plan, desired, signal));
+    const serving = this.#serving();
+    const view = {
+      desired,
+      plan,
+      memory: this.#memory,
+      serving,
+      mask: this.#mask,
+      ...this.#seen(),
+    };
     const failure = await versionFailure(this.#context, view, signal);
     if (failure) {
       this.#giveUp(desired, failure);
@@ -129,50 +150,28 @@ export class AppRun {
   #resolve(): void {
     const { store, ingress } = this.#context;
     this.#source = lookAtSource(this.#context, this.#resource);
-    this.#resolved = resolveApp({
+    this.#asked = {
       store,
       resource: this.#resource,
       memory: this.#memory,
       ingress,
       source: this.#source,
+      serving: servingVersion(this.#route, this.#memory),
       portOf: (app, replica, port) => store.ports.lease(app, replica, port),
-    });
+    };
+    this.#resolved = resolveApp(this.#asked);
     const { quarantine, spec } = this.#resolved;
     this.#mask = maskOf(this.#context.store, [this.#resource.spec, spec]);
     if (this.#memory.quarantine !== quarantine) this.#memory = { ...this.#memory, quarantine };
   }
 
   async #observe(signal: AbortSignal): Promise<void> {
-    const { runtime, store, health } = this.#context;
     const { name } = this.#resource.metadata;
-    const filter = { instance: store.instanceId, app: name };
-    const containers = await runtime.listContainers(filter, signal);
-    this.#context.onObserved(name, containers);
-    this.#containers = containers.map((container) =>
-      container.error ? { ...container, error: this.#mask(container.error) } : container,
-    );
-    this.#route = await this.#context.ingress.table.read(name);
-    const app = this.#resolved?.desired?.app;
-    if (app) {
-      const running = this.#containers
-        .filter((container) => container.state === "running")
-        .map((container) => ({ id: container.id, startedAtMs: startedAtMs(container) }));
-      health.watch(name, running, app.healthCheck, app.rollout.progressDeadlineMs);
-    }
-    this.#health = new Map();
-    for (const { id } of this.#containers) {
-      const known = health.health(id);
-      if (known) this.#health.set(id, { ...known, message: this.#mask(known.message) });
-    }
-  }
-
-  async #stopAll(signal: AbortSignal): Promise<void> {
-    const { aside, runtime, ingress } = this.#context;
-    const { name } = this.#resource.metadata;
-    if (this.#route && this.#route.targets.length > 0)
-      await ingress.table.write(name, { version: this.#route.version, targets: [] });
-    for (const { id } of this.#containers.filter(isUp))
-      await aside(() => runtime.stopContainer(id, UNKNOWN_GRACE_MS, signal));
+    const desired = this.#resolved?.desired ?? null;
+    const look = await lookAtApp(this.#context, name, desired, this.#mask, signal);
+    this.#containers = look.containers;
+    this.#health = look.health;
+    this.#route = look.route;
   }
 
   #trackAttempt(desired: DesiredApp): void {
@@ -231,23 +230,29 @@ export class AppRun {
 
   #makePlan(desired: DesiredApp): Plan {
     const { stable, restarts, drifts } = this.#memory;
+    const { clock, sightings, stops } = this.#context;
     return planApp(desired, {
-      nowMs: this.#context.clock.now(),
-      containers: this.#containers,
-      health: this.#health,
-      route: this.#route,
+      nowMs: clock.now(),
+      ...this.#seen(),
       image: this.#image,
       restarts,
       isFresh: this.#isFresh,
       drifts,
       stableReplicas: stable?.hash === desired.hash ? stable.replicas : 0,
       blockedBy: this.#resolved?.blocked?.message ?? null,
+      served: this.#memory.served,
+      seen: sightings.note(desired, this.#seen(), clock.now()),
+      stopping: stops.underWay,
+      isStalled: this.#memory.stalled !== null,
     });
   }
 
   #giveUp(desired: DesiredApp, failure: Reason): void {
     const masked = this.#masked(failure);
-    this.#memory = fail(this.#context.store, this.#resource, desired, this.#memory, masked);
+    this.#memory = fail(this.#context.store, this.#resource, desired, this.#memory, masked, {
+      serving: this.#serving(),
+      inputs: this.#inputs(),
+    });
     this.#image = "unknown";
     this.#plan = null;
   }
@@ -260,7 +265,7 @@ export class AppRun {
     for (const operations of sideBySide(plan.operations)) {
       const [operation] = operations;
       if (!operation || this.#isOvertaken()) return false;
-      if (operation.type === "pullImage" || operation.type === "buildImage") {
+      if (isObtaining(operation)) {
         if (this.#obtain(operation, desired)) return true;
         continue;
       }
@@ -271,7 +276,7 @@ export class AppRun {
       } catch (error) {
         const recovery = recoverFrom(this.#context, operation, desired, error);
         if (recovery === "wait") {
-          const view = { desired, memory: this.#memory };
+          const view = { desired, memory: this.#memory, serving: this.#serving() };
           const failure = cannotBeMade(this.#context, this.#resource, view, operation, error);
           if (!failure) throw error;
           this.#giveUp(desired, failure);
@@ -285,32 +290,26 @@ export class AppRun {
   }
 
   /** True where the plan is to be made anew: the image is there, or the version was given up. Throws to back off. */
-  #obtain(operation: Operation & { readonly image: string }, desired: DesiredApp): boolean {
+  #obtain(operation: Obtaining, desired: DesiredApp): boolean {
     // Waiting for a registry or a build is not the version's fault: the deadline does not run meanwhile.
     const steps = this.#memory.attempt?.steps ?? 0;
     this.#memory = remember.noteProgress(this.#memory, this.#context.clock.now(), steps, true);
-    const step =
-      operation.type === "buildImage"
-        ? buildStep(
-            this.#context,
-            this.#asDesired(),
-            desired,
-            revisionOf(this.#context, this.#source, desired.image),
-          )
-        : pullStep(this.#context, operation.image, desired);
+    const resource = { ...this.#resource, spec: this.#resolved?.spec ?? this.#resource.spec };
+    const step = obtainImage(this.#context, operation, { resource, desired, source: this.#source });
     if (step.type === "waiting") this.#progress = step.progress;
     else if (step.type === "done") this.#image = "present";
     else this.#giveUp(desired, step.failure);
     return step.type !== "waiting";
   }
 
-  /** The App with the spec that `desired` was made from. */
-  #asDesired(): Resource<"App"> {
-    return { ...this.#resource, spec: this.#resolved?.spec ?? this.#resource.spec };
-  }
-
   /** A restart is written down before it happens, so that a crash of Berth makes none of them free. */
   #noteBefore(operation: Operation, desired: DesiredApp): void {
+    if (operation.type === "switchRoute" && operation.targets.length > 0) {
+      const { served } = this.#memory;
+      this.#memory = remember.noteServed(this.#memory, operation.version);
+      if (this.#memory.served !== served) this.writeStatus({});
+      return;
+    }
     if (operation.type !== "startContainer" || operation.restart === null) return;
     const { clock } = this.#context;
     this.#memory = remember.noteRestart(this.#memory, desired, operation.restart, clock.now());
@@ -320,25 +319,19 @@ export class AppRun {
 
   #noteAfter(operation: Operation): void {
     if (operation.type !== "switchRoute" || operation.targets.length === 0) return;
+    if (operation.version === this.#route?.version) return;
     const count = operation.targets.length;
-    const to = `${count} ${count === 1 ? "container" : "containers"}`;
-    if (operation.version !== this.#route?.version)
-      this.#say("Normal", "Switched", `requests go to ${to} of the new version`);
+    const to = count === 1 ? "1 container" : `${count} containers`;
+    this.#say("Normal", "Switched", `requests go to ${to} of the new version`);
   }
 
   #noteCorrections(plan: Plan, desired: DesiredApp): void {
     if (plan.corrections.length === 0) return;
-    this.#memory = remember.noteCorrections(
-      this.#memory,
-      plan.corrections,
-      this.#context.clock.now(),
-    );
+    const now = this.#context.clock.now();
+    this.#memory = remember.noteCorrections(this.#memory, plan.corrections, now);
     for (const field of plan.corrections) {
-      this.#say(
-        "Warning",
-        "DriftCorrected",
-        `${desired.name}: "${field}" was changed by hand and is put right`,
-      );
+      const message = `${desired.name}: "${field}" was changed by hand and is put right`;
+      this.#say("Warning", "DriftCorrected", message);
     }
     this.writeStatus({});
   }
@@ -347,10 +340,12 @@ export class AppRun {
     const desired = this.#resolved?.desired;
     const isAttempt = desired !== undefined && desired?.hash === this.#memory.attempt?.hash;
     if (!desired || !isAttempt || this.#memory.stalled || this.#resolved?.held) return;
+    const isReached =
+      unreachable({ resource: this.#resource, desired, ingress: this.#context.ingress }) === null;
     this.#memory = noteReady(this.#context, this.#memory, {
       desired,
       revision: this.#revision(),
-      isComplete: isComplete(desired, this.#seen()),
+      isComplete: isReached && isComplete(desired, this.#seen()),
     });
   }
 
@@ -361,6 +356,12 @@ export class AppRun {
   #say(type: "Normal" | "Warning", reason: string, message: string): void {
     const { name } = this.#resource.metadata;
     this.#context.store.events.record({ kind: "App", name, type, reason, message });
+  }
+
+  /** The revision of another version than the wanted one that has the App's requests. */
+  #serving(): Revision | undefined {
+    const isOther = this.#asked && this.#asked.serving !== this.#resolved?.desired?.hash;
+    return this.#asked && isOther ? servingRevision(this.#asked) : undefined;
   }
 
   #seen() {
@@ -377,15 +378,17 @@ export class AppRun {
 
   #result(isFinished: boolean): ReconcileResult {
     const desired = this.#resolved?.desired;
-    if (!desired || this.#memory.stalled) return { settled: true, requeueAfterMs: null };
+    if (!desired) return { settled: true, requeueAfterMs: null };
+    const isStalled = this.#memory.stalled !== null;
     const isDone = isComplete(desired, this.#seen());
     return {
-      settled: isDone || !desired.app.running || desired.app.suspend,
+      settled: isStalled || isDone || !desired.app.running || desired.app.suspend,
       requeueAfterMs: nextLook({
         desired,
         nowMs: this.#context.clock.now(),
         isFinished,
         isDone,
+        isStalled,
         plan: this.#plan,
         memory: this.#memory,
         containers: this.#containers,

@@ -8,7 +8,9 @@ export function setBuilt(findings: Findings, set: SetCondition): void {
     const why = held ?? findings.blocked;
     if (why) set("Built", "False", why.reason, why.message);
     else set("Built", "Unknown", "ResolvingSource", "the source is looked for");
-  } else if (!build) set("Built", "Unknown", "NotBuilt", `${ownImage} has not been asked for yet`);
+  } else if (isThere(findings, ownImage))
+    set("Built", "True", "Succeeded", `${ownImage} is there: containers were made of it`);
+  else if (!build) set("Built", "Unknown", "NotBuilt", `${ownImage} has not been asked for yet`);
   else if (build.state === "succeeded")
     set("Built", "True", "Succeeded", `build ${build.id} made ${ownImage}`);
   else if (build.state === "queued")
@@ -30,4 +32,14 @@ export function setBuilt(findings: Findings, set: SetCondition): void {
       build.message ?? `build ${build.id} did not end; it will be made again`,
     );
   }
+}
+
+/**
+ * True where no record tells of the image, and containers do: Berth was killed between the image and
+ * its record, or the record is older than those that are kept. What failed or was cancelled since was a build
+ * of an image that had gone, whatever still runs.
+ */
+function isThere({ build, containers }: Findings, ownImage: string): boolean {
+  if (build && build.state !== "abandoned") return false;
+  return containers.some(({ image }) => image === ownImage);
 }

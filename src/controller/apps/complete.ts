@@ -1,3 +1,4 @@
+import type { ReconcilerMemory } from "../../resources/status.ts";
 import type { Route } from "../ingress/port.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 import type { DesiredApp } from "./desired.ts";
@@ -33,4 +34,10 @@ export function isDraining(desired: DesiredApp, { containers, route }: Seen): bo
     route?.version === desired.hash &&
     containers.some((container) => hashOf(container) !== desired.hash)
   );
+}
+
+/** The version that serves: the one that has the requests, or, without an ingress, the one that was last Ready. */
+export function servingVersion(route: Route | null, { attempt }: ReconcilerMemory): string | null {
+  if (route && route.targets.length > 0) return route.version;
+  return attempt !== null && attempt.readySince !== null ? attempt.hash : null;
 }

@@ -5,10 +5,12 @@ import type { AppBuilds } from "../build/port.ts";
 import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/archive.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import type { BackgroundStops } from "./background-stops.ts";
 import type { Executor } from "./executor.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import type { ImagePresence } from "./image-presence.ts";
 import type { ImagePuller } from "./image-puller.ts";
+import type { Sightings } from "./sightings.ts";
 
 export interface ReconcilerDeps {
   readonly store: Store;
@@ -22,6 +24,7 @@ export interface ReconcilerDeps {
   /** What an App's domain ends in where its spec names none. */
   readonly baseDomain: string;
   readonly archive: LogArchive;
+  readonly stops: BackgroundStops;
   /** Runs a call that may take minutes without keeping a worker from other Apps. */
   readonly aside: <T>(call: () => Promise<T>) => Promise<T>;
   /** Told of every look at an App's containers, so that the resync knows what has been seen. */
@@ -32,6 +35,7 @@ export interface ReconcilerDeps {
 export interface ReconcilerContext extends ReconcilerDeps {
   readonly executor: Executor;
   readonly images: ImagePresence;
+  readonly sightings: Sightings;
   /** With which inputs the source of an App turned out to lead nowhere. */
   readonly sourceFailures: Map<string, string>;
   /** Apps that have been looked at since Berth, or the engine, came up. */

@@ -95,6 +95,7 @@ async function removeContainers(
   health.forget(name);
   looked.delete(name);
   context.sourceFailures.delete(name);
+  context.sightings.forget(name);
   const containers = await runtime.listContainers(
     { instance: store.instanceId, app: name },
     signal,

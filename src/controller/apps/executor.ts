@@ -3,6 +3,7 @@ import type { Store } from "../../store/store.ts";
 import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/archive.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import type { BackgroundStops } from "./background-stops.ts";
 import type { Operation } from "./plan/model.ts";
 import { sweepRoutes } from "./route-sweep.ts";
 
@@ -11,6 +12,7 @@ export interface ExecutorDeps {
   readonly store: Store;
   readonly ingress: Pick<Ingress, "table" | "mode">;
   readonly archive: LogArchive;
+  readonly stops: BackgroundStops;
   /** Runs a call that may take minutes without keeping a worker from other Apps. */
   readonly aside: <T>(call: () => Promise<T>) => Promise<T>;
 }
@@ -86,6 +88,10 @@ export class Executor {
         return;
       }
       case "stopContainer":
+        if (operation.isBackground) {
+          this.#deps.stops.start(app, operation.id, operation.graceMs);
+          return;
+        }
         await this.#aside(() => runtime.stopContainer(operation.id, operation.graceMs, signal));
         return;
       case "removeContainer":

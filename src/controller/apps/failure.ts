@@ -4,7 +4,7 @@ import type { ReconcilerMemory } from "../../resources/status.ts";
 import type { Revision, Store } from "../../store/store.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 import { type DesiredApp, revisionHash } from "./desired.ts";
-import { inputsDigest, missingSecret, quarantineDigest } from "./inputs.ts";
+import { missingSecret, quarantineDigest } from "./inputs.ts";
 import type { Mask } from "./mask.ts";
 import type { Reason } from "./reason.ts";
 
@@ -24,12 +24,21 @@ export function fail(
   desired: DesiredApp,
   memory: ReconcilerMemory,
   failure: Reason,
+  {
+    serving,
+    inputs,
+  }: {
+    /** The revision that has the App's requests, where that is known. */
+    readonly serving: Revision | undefined;
+    /** What a stall waits to see changed. */
+    readonly inputs: string;
+  },
 ): ReconcilerMemory {
   const { name, generation } = resource.metadata;
   const current = revisionHash(resource.spec, desired.image);
   const attempted = store.revisions.list(name).find((revision) => revision.specHash === current);
   const good = lastGood(store, name, memory);
-  const target = revertTarget(store, resource, desired, memory);
+  const target = revertTarget(store, resource, desired, memory, serving);
   if (target) {
     if (attempted) store.revisions.mark(name, attempted.number, "quarantined", failure.message);
     store.events.record({
@@ -62,19 +71,23 @@ export function fail(
   // A version that was good does not turn bad because something around it did.
   if (attempted && memory.quarantine === null && attempted.number !== good?.number)
     store.revisions.mark(name, attempted.number, "quarantined", failure.message);
-  return { ...memory, stalled: { inputs: inputsDigest(store, resource), ...failure } };
+  return { ...memory, stalled: { inputs, ...failure } };
 }
 
-/** The revision to go back to, were `desired` given up now; undefined where there is none, or none is wanted. */
+/**
+ * The revision to go back to, were `desired` given up now: the one that has the requests, however short a
+ * time, otherwise the last good one. Undefined where there is none, or none is wanted.
+ */
 export function revertTarget(
   store: Store,
   resource: Resource<"App">,
   desired: DesiredApp,
   memory: ReconcilerMemory,
+  serving: Revision | undefined,
 ): Revision | undefined {
   if (!desired.app.rollout.autoRevert || memory.quarantine !== null) return undefined;
   if (memory.stable?.hash === desired.hash) return undefined;
-  const good = lastGood(store, resource.metadata.name, memory);
+  const good = serving ?? lastGood(store, resource.metadata.name, memory);
   const isAnother =
     good !== undefined && good.specHash !== revisionHash(resource.spec, desired.image);
   return isAnother && missingSecret(store, good.spec) === undefined ? good : undefined;

@@ -15,8 +15,8 @@ interface Target {
   readonly app: string;
   readonly id: string;
   readonly startedAtMs: number;
-  /** Since when it is probed, by Berth's own clock: what was before, nobody has seen. */
-  readonly watchedSinceMs: number;
+  /** Since when it is probed with this check, by Berth's own clock: what was before, nobody has seen. */
+  watchedSinceMs: number;
   check: EffectiveHealthCheck;
   checkKey: string;
   /** How long a container that was never seen healthy may take before a restart is due. */
@@ -32,6 +32,20 @@ interface Target {
 }
 
 type Answer = { readonly healthy: boolean; readonly message: string };
+
+/** What is known of a container that has answered no probe of its check. */
+function unseen(nowMs: number) {
+  const message = "not probed yet";
+  return {
+    watchedSinceMs: nowMs,
+    healthy: null,
+    everHealthy: false,
+    failures: 0,
+    nextMs: FIRST_PROBE_MS,
+    message,
+    told: { healthy: null, restartDue: false, message },
+  };
+}
 
 /**
  * Probes running containers beside the reconciler, which is woken when an answer changes. What is
@@ -70,8 +84,9 @@ export class HealthMonitor {
       const container = wanted.get(target.id);
       // Another start of the same container is another life: nothing learnt before counts.
       if (!container || container.startedAtMs !== target.startedAtMs) this.#drop(target);
+      // So is another check: what one was answered says nothing of the answers to the other.
       else if (target.checkKey !== checkKey) {
-        Object.assign(target, { check, checkKey, failures: 0, nextMs: FIRST_PROBE_MS });
+        Object.assign(target, { check, checkKey, ...unseen(this.#clock.now()) });
         this.#schedule(target, 0);
       }
     }
@@ -85,16 +100,10 @@ export class HealthMonitor {
         app,
         id,
         startedAtMs,
-        watchedSinceMs: this.#clock.now(),
         check,
         checkKey,
         patienceMs,
-        healthy: null,
-        everHealthy: false,
-        failures: 0,
-        nextMs: FIRST_PROBE_MS,
-        message: "not probed yet",
-        told: { healthy: null, restartDue: false, message: "not probed yet" },
+        ...unseen(this.#clock.now()),
         cancel: () => {},
       };
       this.#targets.set(id, target);

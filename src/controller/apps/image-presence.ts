@@ -1,29 +1,42 @@
+import type { Clock } from "../../base/clock.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 
 /**
- * Which images the engine was seen to hold. Only a hint, to spare the engine a question for each
- * App: a creation that finds the image gone says so, and `absent` is told.
+ * How long an answer counts: the rounds of one run share it. An old version is stopped in the belief
+ * that the image of the new one is there, and anybody may prune images at any time.
+ */
+const VALID_MS = 2_000;
+
+/**
+ * Which images the engine was just seen to hold. Only a hint, to spare the engine a question in each
+ * round: a creation that finds the image gone says so, and `absent` is told.
  */
 export class ImagePresence {
   readonly #runtime: ContainerRuntime;
-  readonly #present = new Map<string, string>();
+  readonly #clock: Clock;
+  /** When each image was seen. */
+  readonly #seenMs = new Map<string, number>();
   /** Versions whose image was pulled because their policy is Always. */
   readonly #refreshed = new Set<string>();
 
-  constructor(runtime: ContainerRuntime) {
+  constructor(runtime: ContainerRuntime, clock: Clock) {
     this.#runtime = runtime;
+    this.#clock = clock;
   }
 
   async ask(image: string, signal: AbortSignal): Promise<"present" | "absent"> {
-    if (this.#present.has(image)) return "present";
-    const info = await this.#runtime.inspectImage(image, signal);
-    if (!info) return "absent";
-    this.#present.set(image, info.id);
+    const askedMs = this.#clock.now();
+    const ageMs = askedMs - (this.#seenMs.get(image) ?? Number.NEGATIVE_INFINITY);
+    // A clock that was set back makes nothing younger.
+    if (ageMs >= 0 && ageMs < VALID_MS) return "present";
+    this.#seenMs.delete(image);
+    if (!(await this.#runtime.inspectImage(image, signal))) return "absent";
+    this.#seenMs.set(image, askedMs);
     return "present";
   }
 
   absent(image: string): void {
-    this.#present.delete(image);
+    this.#seenMs.delete(image);
   }
 
   isRefreshed(version: string): boolean {
@@ -35,6 +48,6 @@ export class ImagePresence {
   }
 
   forget(): void {
-    this.#present.clear();
+    this.#seenMs.clear();
   }
 }

@@ -22,8 +22,15 @@ export function secretsOf(spec: AppSpec): readonly string[] {
   return [...names].toSorted();
 }
 
-/** Changes when an edit of the spec, a Secret's value or a credential makes another try worth while. */
-export function inputsDigest(store: Store, resource: Resource<"App">): string {
+/**
+ * Changes when an edit of the spec, a Secret's value, a credential or another revision of the source
+ * (null where it is not known) makes another try worth while.
+ */
+export function inputsDigest(
+  store: Store,
+  resource: Resource<"App">,
+  sourceRevision: string | null = null,
+): string {
   const versions = secretsOf(resource.spec).map(
     (name) => store.get("Secret", name)?.metadata.generation ?? null,
   );
@@ -32,6 +39,7 @@ export function inputsDigest(store: Store, resource: Resource<"App">): string {
     resource.metadata.generation,
     versions,
     credentialsOf(store),
+    sourceRevision,
   ]).slice(0, 16);
 }
 

@@ -173,3 +173,12 @@ export function isStable(memory: ReconcilerMemory, desired: DesiredApp): boolean
     memory.stable?.hash === desired.hash && memory.stable.replicas === desired.containers.length
   );
 }
+
+/** More than an App can have containers of at once. */
+const SERVED_KEPT_MAX = 10;
+
+export function noteServed(memory: ReconcilerMemory, version: string): ReconcilerMemory {
+  if (memory.served.at(-1) === version) return memory;
+  const others = memory.served.filter((known) => known !== version);
+  return { ...memory, served: [...others, version].slice(-SERVED_KEPT_MAX) };
+}

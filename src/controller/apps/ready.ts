@@ -21,7 +21,7 @@ export function noteReady(
   if (!isComplete) return remember.noteReadySince(memory, null);
   const known = memory.attempt?.readySince ?? null;
   const readySince = known ?? clock.now();
-  const noted = remember.noteReadySince(memory, readySince);
+  const noted = remember.noteServed(remember.noteReadySince(memory, readySince), desired.hash);
   if (known === null) {
     const number = revision?.number ?? "?";
     const what = memory.quarantine

@@ -5,6 +5,7 @@ import type { ReconcileResult, ReconcilerContext, ReconcilerDeps } from "./conte
 import { deleteApp, sweepApp } from "./deletion.ts";
 import { Executor } from "./executor.ts";
 import { ImagePresence } from "./image-presence.ts";
+import { Sightings } from "./sightings.ts";
 
 /**
  * Brings one App towards its spec. Level-triggered: a run reads everything, compares, acts and
@@ -17,7 +18,8 @@ export class AppReconciler {
     this.#context = {
       ...deps,
       executor: new Executor(deps),
-      images: new ImagePresence(deps.runtime),
+      images: new ImagePresence(deps.runtime, deps.clock),
+      sightings: new Sightings(),
       sourceFailures: new Map(),
       looked: new Set(),
     };

@@ -40,6 +40,8 @@ export interface ResolveInput {
   readonly ingress: Pick<Ingress, "mode" | "reach">;
   /** What the spec's source stands for; null for a spec that names an image. */
   readonly source: SourceState | null;
+  /** The version (hash of containers) that serves now; null where none does. */
+  readonly serving: string | null;
   /** The loopback port of a replica; a dry run gives one that leases none. */
   readonly portOf: PortOf;
 }
@@ -55,7 +57,7 @@ export function resolveApp(input: ResolveInput): Resolved {
   const image = spec.image ?? (source?.type === "resolved" ? source.image : null);
   if (image === null) {
     const held = sourceReason(source);
-    const kept = heldRevision(store, resource, memory);
+    const kept = heldRevision(input);
     if (!kept) return { ...nothing, refused: null, blocked: held };
     const older = asHeld(kept.spec, spec);
     const desired = build(input, older, kept.image ?? "");
@@ -82,17 +84,28 @@ function asHeld(kept: AppSpec, asked: AppSpec): AppSpec {
   };
 }
 
-/** What goes on while the source of the spec is looked for: the last good revision, where there is one. */
-function heldRevision(
-  store: Lookup,
-  resource: Resource<"App">,
-  { good }: ReconcilerMemory,
-): Revision | undefined {
+/** What goes on while the source of the spec is looked for: what serves, otherwise the last good revision. */
+function heldRevision(input: ResolveInput): Revision | undefined {
+  const { store, resource, memory } = input;
   const { name } = resource.metadata;
-  const known = good === null ? undefined : store.revisions.get(name, good);
+  const isWhole = (kept: Revision) =>
+    kept.image !== null && missingSecret(store, kept.spec) === undefined;
+  const serving = servingRevision(input);
+  if (serving && isWhole(serving)) return serving;
+  const known = memory.good === null ? undefined : store.revisions.get(name, memory.good);
   const kept = known ?? store.revisions.list(name).find(({ state }) => state === "stable");
-  const isWhole = kept && kept.image !== null && missingSecret(store, kept.spec) === undefined;
-  return isWhole ? kept : undefined;
+  return kept && isWhole(kept) ? kept : undefined;
+}
+
+/** The kept revision whose containers have the version that serves; undefined where that is none of them. */
+export function servingRevision(input: ResolveInput): Revision | undefined {
+  const { store, resource, serving } = input;
+  if (serving === null) return undefined;
+  return store.revisions.list(resource.metadata.name).find(({ spec, image }) => {
+    const known = spec.image ?? image;
+    if (known === null || missingSecret(store, spec)) return false;
+    return build(input, asHeld(spec, resource.spec), known).hash === serving;
+  });
 }
 
 function sourceReason(source: SourceState | null): Reason {

@@ -30,7 +30,7 @@ export async function sweepRoutes(
 }
 
 /** Every host:port at which a container may take requests now. */
-function addressesOf(container: ObservedContainer): string[] {
+export function addressesOf(container: ObservedContainer): string[] {
   const port = container.labels[labels.PORT];
   if (container.state !== "running" || port === undefined) return [];
   const direct = Object.values(container.networkAddresses).map((address) =>

@@ -15,10 +15,12 @@ export function domainOf(findings: Pick<Findings, "resource" | "baseDomain">): s
  * Why requests cannot reach an App that is up; null where they can, or where there is no ingress. What
  * was so before a restart of Berth is taken to hold until the ingress has been asked.
  */
-export function unreachable(findings: Findings): Reason | null {
+export function unreachable(
+  findings: Pick<Findings, "resource" | "desired" | "ingress">,
+): Reason | null {
   const { ingress, desired, resource } = findings;
   if (!desired?.isRouted) return null;
-  const verdict = ingress.verdict(resource.metadata.name);
+  const verdict = ingress.verdict(resource);
   if (verdict?.served === false) return { reason: verdict.reason, message: verdict.message };
   if (verdict || wasRouted(findings)) return null;
   const state = ingress.state();
@@ -28,7 +30,7 @@ export function unreachable(findings: Findings): Reason | null {
   };
 }
 
-function wasRouted({ resource }: Findings): boolean {
+function wasRouted({ resource }: Pick<Findings, "resource">): boolean {
   const previous = findCondition(resource.status?.conditions ?? [], "Routed");
   return previous?.status === "True" && previous.reason === "Routed";
 }
@@ -50,13 +52,16 @@ export function setRouted(findings: Findings, set: SetCondition): void {
     else if (!state.ready) set("Routed", "False", "IngressNotReady", state.message);
     else if (targets === 0)
       set("Routed", "False", "NoHealthyContainer", "no container can take requests");
-    else
+    else {
+      const verdict = ingress.verdict(findings.resource);
+      const note = verdict?.served && verdict.note !== undefined ? `; ${verdict.note}` : "";
       set(
         "Routed",
         "True",
         "Routed",
-        `${urlOf(findings) ?? domainOf(findings)} leads to ${targets} ${targets === 1 ? "container" : "containers"}`,
+        `${urlOf(findings) ?? domainOf(findings)} leads to ${targets} ${targets === 1 ? "container" : "containers"}${note}`,
       );
+    }
   }
 }
 
@@ -79,7 +84,7 @@ export function urlOf(findings: Findings): string | null {
   const port = desired?.app.port;
   if (!desired || port === undefined) return null;
   if (desired.isRouted) {
-    const verdict = ingress.verdict(resource.metadata.name);
+    const verdict = ingress.verdict(resource);
     if (verdict?.served === false) return null;
     if (!verdict && !wasRouted(findings)) return null;
     const prefix = resource.spec.ingress?.pathPrefix ?? "";

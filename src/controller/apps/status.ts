@@ -45,9 +45,7 @@ export function appStatus(findings: Findings): AppStatus {
   };
   const unknown = findings.unknown;
   const stalled = memory.stalled ?? findings.sourceFailure;
-  const available = findings.containers.filter((container) =>
-    isHealthy(container, findings.health),
-  ).length;
+  const available = findings.containers.filter((item) => isAvailable(findings, item)).length;
   set("Ready", verdict.ready, verdict.reason, verdict.message);
   if (findings.refused) set("Accepted", "False", findings.refused.reason, findings.refused.message);
   else set("Accepted", "True", "Valid", "the spec is valid");
@@ -93,6 +91,14 @@ export function appStatus(findings: Findings): AppStatus {
   };
 }
 
+/** Healthy, or taking requests: how the wanted version is to be probed says nothing of the one before. */
+function isAvailable(findings: Findings, container: ObservedContainer): boolean {
+  const { desired } = findings;
+  if (isHealthy(container, findings.health)) return true;
+  const isOlder = desired !== null && hashOf(container) !== desired.hash;
+  return desired?.isRouted === true && isOlder && isServing(desired, findings, container);
+}
+
 interface Verdict extends Reason {
   readonly phase: Phase;
   readonly ready: ConditionStatus;
@@ -108,7 +114,7 @@ const no = (phase: Phase, reason: string, message: string): Verdict => ({
 /** The one place that decides whether an App is Ready, and what its phase is called. */
 function judge(findings: Findings): Verdict {
   const { resource, desired, memory } = findings;
-  const serves = findings.containers.some((container) => isHealthy(container, findings.health));
+  const serves = findings.containers.some((container) => isAvailable(findings, container));
   if (findings.unknown !== null) {
     const phase = resource.metadata.deletionTimestamp === null ? "unknown" : "deleting";
     return { phase, ready: "Unknown", reason: "EngineUnreachable", message: findings.unknown };

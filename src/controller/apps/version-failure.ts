@@ -1,6 +1,7 @@
 import { BerthError } from "../../base/errors.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { ReconcilerMemory } from "../../resources/status.ts";
+import type { Revision } from "../../store/store.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
@@ -18,6 +19,8 @@ export interface VersionView {
   readonly containers: readonly ObservedContainer[];
   readonly health: ReadonlyMap<string, ContainerHealth>;
   readonly memory: ReconcilerMemory;
+  /** The revision that has the App's requests, where that is known. */
+  readonly serving: Revision | undefined;
   readonly mask: Mask;
 }
 
@@ -37,7 +40,7 @@ export async function versionFailure(
 export function cannotBeMade(
   { store, clock }: ReconcilerContext,
   resource: Resource<"App">,
-  { desired, memory }: Pick<VersionView, "desired" | "memory">,
+  { desired, memory, serving }: Pick<VersionView, "desired" | "memory" | "serving">,
   operation: Operation,
   error: unknown,
 ): Reason | undefined {
@@ -45,7 +48,7 @@ export function cannotBeMade(
   if (!(error instanceof BerthError) || error.code !== "engine_error") return undefined;
   const deadline = deadlineMs(memory, desired);
   if (deadline === null || clock.now() < deadline) return undefined;
-  if (!revertTarget(store, resource, desired, memory)) return undefined;
+  if (!revertTarget(store, resource, desired, memory, serving)) return undefined;
   return { reason: "ContainerRefused", message: error.message };
 }
 

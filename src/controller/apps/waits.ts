@@ -16,6 +16,7 @@ export function nextLook(input: {
   readonly nowMs: number;
   readonly isFinished: boolean;
   readonly isDone: boolean;
+  readonly isStalled: boolean;
   readonly plan: Plan | null;
   readonly memory: ReconcilerMemory;
   readonly containers: readonly ObservedContainer[];
@@ -30,7 +31,7 @@ export function nextLook(input: {
   const readySince = memory.attempt?.readySince ?? null;
   if (isDone && readySince !== null && !remember.isStable(memory, desired))
     waits.push(readySince + remember.SOAK_MS);
-  const deadline = isDone ? null : remember.deadlineMs(memory, desired);
+  const deadline = isDone || input.isStalled ? null : remember.deadlineMs(memory, desired);
   if (deadline !== null) waits.push(deadline + 1);
   if (input.isObtaining) waits.push(nowMs + PROGRESS_MS);
   return waits.length === 0 ? null : Math.max(1, Math.min(...waits) - nowMs);

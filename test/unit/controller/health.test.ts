@@ -50,3 +50,32 @@ test("a good version that hangs after it ended is restarted when its patience is
   await world.phase("web", "failed", 15 * 60_000);
   expect(world.condition("web", "Stalled")).toMatchObject({ reason: "Unhealthy" });
 });
+
+test("the version that is come back to is not restarted for the probes of the other", async () => {
+  await using world = new World({
+    images: {
+      "old:1": { listensOn: [80] },
+      "sick:1": {
+        readyAfterMs: Number.POSITIVE_INFINITY,
+        healthyAfterMs: Number.POSITIVE_INFINITY,
+      },
+    },
+    ingress: "fake",
+  }).boot();
+  world.apply("web", { image: "old:1", port: 80 });
+  await world.ready("web");
+  await world.clock.advance(15_000);
+  const [old] = world.containersOf("web");
+  const startedMs = old?.startedMs;
+  world.apply("web", { image: "sick:1", port: 81 });
+  await world.clock.advance(5_000);
+  await world.kill();
+  world.boot();
+  await world.clock.until(
+    () => world.condition("web", "Ready")?.reason === "Reverted",
+    300_000,
+    "it was reverted",
+  );
+  await world.clock.advance(30_000);
+  expect(old?.startedMs).toBe(startedMs);
+});

@@ -219,3 +219,31 @@ test("a volume that was removed by hand comes back with its labels", async () =>
   const labels = [...world.engine.volumes.values()];
   expect(labels).toEqual([expect.objectContaining({ "dev.berth.app": "web" })]);
 });
+
+test("a version that a person rolled back to is the one to come back to, however old it is", async () => {
+  await using world = new World({
+    images: {
+      "web:1": {},
+      "sick:1": {
+        readyAfterMs: Number.POSITIVE_INFINITY,
+        healthyAfterMs: Number.POSITIVE_INFINITY,
+      },
+    },
+    ingress: "fake",
+  }).boot();
+  const numbered = (n: number): AppSpec => ({ ...web, env: { N: String(n) } });
+  for (const n of [...Array(20).keys(), 0]) {
+    world.apply("web", numbered(n));
+    await world.ready("web");
+    await world.clock.advance(15_000);
+  }
+  world.apply("web", { ...web, image: "sick:1" });
+  await world.clock.until(
+    () => world.condition("web", "Ready")?.reason === "Reverted",
+    300_000,
+    "it was reverted",
+  );
+  await world.clock.advance(60_000);
+  const running = world.containersOf("web").filter(({ state }) => state === "running");
+  expect(running.map(({ spec }) => spec.env)).toEqual([["N=0"]]);
+});

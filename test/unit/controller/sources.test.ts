@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { sameSourceChange } from "../../../src/api/deploy-intents.ts";
 import type { AppSpec } from "../../../src/resources/app.ts";
 import { DEPLOYED_AT, SOURCE_REVISION } from "../../../src/resources/resource.ts";
 import { World } from "../../support/world.ts";
@@ -215,4 +216,36 @@ test("while another source is looked for the status speaks of that, not of the f
     status: "False",
     reason: "ResolvingSource",
   });
+});
+
+test("a deploy after a cancelled build builds anew, as the message says", async () => {
+  await using world = new World({ ingress: "fake" });
+  await deployed(world);
+  const cancelled = { reason: "BuildCancelled", message: "deploy again", terminal: true };
+  world.builds.scripts.set("commit2", { failure: cancelled });
+  push(world, "commit2");
+  await world.clock.until(
+    () => world.condition("web", "Ready")?.reason === "Reverted",
+    60_000,
+    "it went back",
+  );
+  world.builds.scripts.clear();
+  const { annotations } = sameSourceChange(world.clock.now());
+  annotate(world, annotations ?? {});
+  await world.ready("web");
+  expect(world.servedBy("web")).toEqual([world.builds.imageOf("web", "commit2")]);
+});
+
+test("an image that is there is built, though Berth was killed before it could write so", async () => {
+  await using world = new World({ ingress: "fake" }).boot();
+  world.apply("web", app);
+  await world.ready("web");
+  const build = world.store.builds.ofImage(world.builds.imageOf("web", "commit1"));
+  // What the next start makes of a record that still says "running"; the image is on the engine.
+  world.store.builds.mark(build?.id ?? 0, "abandoned", { message: "Berth ended" });
+  await world.kill();
+  world.boot();
+  await world.ready("web");
+  await world.clock.advance(120_000);
+  expect(world.condition("web", "Built")).toMatchObject({ status: "True", reason: "Succeeded" });
 });

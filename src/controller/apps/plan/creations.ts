@@ -15,6 +15,7 @@ export function decideCreations(
   kept: ReadonlyMap<number, ObservedContainer>,
 ): Creations {
   const { desired, observed } = draft;
+  if (observed.isStalled) return { specs: [], cause: "", areHeld: true };
   const indexOf = (spec: ContainerSpec) => desired.containers.indexOf(spec);
   const isTakenAway = (spec: ContainerSpec) => indexOf(spec) < observed.stableReplicas;
   const specs = desired.containers

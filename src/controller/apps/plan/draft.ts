@@ -84,6 +84,12 @@ export function removals(
   ];
 }
 
-export function stop(container: ObservedContainer, graceMs: number, cause: string): Operation {
-  return { type: "stopContainer", id: container.id, name: container.name, graceMs, cause };
+export function stop(
+  container: ObservedContainer,
+  graceMs: number,
+  cause: string,
+  isBackground = false,
+): Operation {
+  const { id, name } = container;
+  return { type: "stopContainer", id, name, graceMs, isBackground, cause };
 }

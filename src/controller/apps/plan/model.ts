@@ -21,8 +21,23 @@ export interface ObservedApp {
   readonly drifts: Drifts;
   /** How many replicas of the wanted version were Ready: of these, a missing one was taken away by hand. */
   readonly stableReplicas: number;
+  /** Versions that had the App's requests or were Ready. */
+  readonly served: readonly string[];
+  readonly seen: Sighted;
+  /** Ids of containers that are being stopped already. */
+  readonly stopping: ReadonlySet<string>;
+  /** Nothing is made for the wanted version until something changes; what serves is looked after. */
+  readonly isStalled: boolean;
   /** What holds the making of new containers back; null where nothing does. */
   readonly blockedBy: string | null;
+}
+
+/** What an App's containers have been seen to be since when; epoch milliseconds of Berth's own clock. */
+export interface Sighted {
+  /** By container id: since when this life of a running container has been seen. */
+  readonly upSince: ReadonlyMap<string, number>;
+  /** By container id: since when a running container has been seen without any of the App's requests. */
+  readonly idleSince: ReadonlyMap<string, number>;
 }
 
 export interface ContainerHealth {
@@ -76,6 +91,8 @@ export interface StopOperation {
   readonly name: string;
   readonly id: string;
   readonly graceMs: number;
+  /** Nobody waits for it: its App is looked after meanwhile. */
+  readonly isBackground: boolean;
 }
 
 export interface Plan {

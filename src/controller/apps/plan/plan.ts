@@ -29,14 +29,20 @@ export function planRemoval(
   return removals(containers, graceMs, cause);
 }
 
-/** A stopped App keeps the containers of its version, so that a start is quick, and no others. */
+/**
+ * A stopped App keeps the containers of its version, so that a start is quick. Those of the version
+ * before are kept, too, until there are some of its own: it may be stopped while it is still being built.
+ */
 function planStopped(draft: Draft): void {
   const { desired, observed } = draft;
   const { stopGraceMs } = desired.app;
   const isOwn = (container: ObservedContainer) => hashOf(container) === desired.hash;
+  const hasOwn = observed.containers.some(isOwn);
+  const isKept = (container: ObservedContainer) =>
+    isOwn(container) || (!hasOwn && observed.served.includes(hashOf(container)));
   planNoRoute(draft, "the app is to be stopped");
-  const up = observed.containers.filter((container) => isOwn(container) && isUp(container));
+  const up = observed.containers.filter((container) => isKept(container) && isUp(container));
   draft.add(...up.map((container) => stop(container, stopGraceMs, "the app is to be stopped")));
-  const others = observed.containers.filter((container) => !isOwn(container));
+  const others = observed.containers.filter((container) => !isKept(container));
   draft.add(...removals(others, stopGraceMs, "left from another version"));
 }

@@ -2,8 +2,7 @@ import * as labels from "../../labels.ts";
 import type { ObservedContainer } from "../../runtime/port.ts";
 import { planContainers, planCreations, planOldRestart } from "./containers.ts";
 import { decideCreations } from "./creations.ts";
-import { type Draft, removals } from "./draft.ts";
-import type { Operation } from "./model.ts";
+import { type Draft, stop } from "./draft.ts";
 import { hasEnded, hashOf, isUp, sortContainers } from "./observed.ts";
 import { isRouted, isServing, planRoute } from "./route.ts";
 
@@ -20,9 +19,10 @@ export function planRolling(draft: Draft): void {
   const { kept, surplus, old } = sortContainers(desired, observed.containers);
   const creations = decideCreations(draft, kept);
   const steps = draft.collect(() => {
-    if (!creations.areHeld || old.length === 0) planContainers(draft, kept);
+    const isHeld = creations.areHeld && old.length > 0;
+    if (!observed.isStalled && !isHeld) planContainers(draft, kept);
     if (!creations.areHeld) planCreations(draft, creations.specs, creations.cause);
-    draft.add(...removals(surplus, desired.app.stopGraceMs, `${desired.containers.length} wanted`));
+    planSurplus(draft, surplus);
     planOld(draft, old);
   });
   planRoute(draft, steps);
@@ -31,22 +31,52 @@ export function planRolling(draft: Draft): void {
 
 function planOld(draft: Draft, old: readonly ObservedContainer[]): void {
   const { desired } = draft;
-  const done: ObservedContainer[] = [];
-  const abandoned: ObservedContainer[] = [];
-  const restarts: Operation[] = [];
   for (const container of old) {
     const part = partOf(draft, container);
-    if (part === "done") done.push(container);
-    else if (part === "abandoned") abandoned.push(container);
-    else if (part === "serving" && hasEnded(container))
-      restarts.push(...draft.collect(() => planOldRestart(draft, container)));
+    if (part === "done") end(draft, container, `replaced by generation ${desired.generation}`);
+    else if (part === "abandoned") end(draft, container, "it was never needed");
+    else if (part === "serving" && hasEnded(container)) planOldRestart(draft, container);
   }
-  const graceMs = desired.app.stopGraceMs;
-  draft.add(
-    ...restarts,
-    ...removals(abandoned, graceMs, "it was never needed"),
-    ...removals(done, graceMs, `replaced by generation ${desired.generation}`),
-  );
+}
+
+/** Replicas that are one too many get no more requests, and end like a version that was replaced. */
+function planSurplus(draft: Draft, surplus: readonly ObservedContainer[]): void {
+  const cause = `${draft.desired.containers.length} wanted`;
+  for (const container of surplus) {
+    if (isServing(draft.desired, draft.observed, container)) continue;
+    if (hasDrained(draft, container, draft.observed.seen.idleSince.get(container.id)))
+      end(draft, container, cause);
+  }
+}
+
+/** Its stop takes as long as it takes; the removal follows when it has ended. */
+function end(draft: Draft, container: ObservedContainer, cause: string): void {
+  const { desired, observed } = draft;
+  if (container.state === "removing") return;
+  if (!isUp(container)) {
+    draft.add({ type: "removeContainer", id: container.id, name: container.name, cause });
+    return;
+  }
+  // The engine tells when it has ended; should that get lost, somebody has to look.
+  draft.lookAgainAt(observed.nowMs + STOPPING_RETRY_MS);
+  if (!observed.stopping.has(container.id))
+    draft.add(stop(container, desired.app.stopGraceMs, cause, true));
+}
+
+const STOPPING_RETRY_MS = 1_000;
+
+/** True when a container has had its time to end its requests. */
+function hasDrained(
+  draft: Draft,
+  container: ObservedContainer,
+  sinceMs: number | undefined,
+): boolean {
+  if (!isUp(container)) return true;
+  const { desired, observed } = draft;
+  const drainedAtMs = (sinceMs ?? observed.nowMs) + desired.app.rollout.drainMs;
+  if (observed.nowMs >= drainedAtMs) return true;
+  draft.lookAgainAt(drainedAtMs);
+  return false;
 }
 
 /**
@@ -58,19 +88,16 @@ type Part = "serving" | "draining" | "done" | "abandoned";
 
 function partOf(draft: Draft, container: ObservedContainer): Part {
   const { desired, observed } = draft;
-  const { route, nowMs } = observed;
-  if (!route) {
-    // From a time without an ingress: requests reach it through its own port.
-    const isPublished = container.labels[labels.LOOPBACK_PORT] !== undefined;
-    return isPublished && !isRouted(desired, observed) ? "serving" : "abandoned";
-  }
-  const isOfServingVersion = hashOf(container) === route.version;
-  if (isOfServingVersion || isServing(desired, observed, container)) return "serving";
+  const { route, served } = observed;
+  const hasTakenOver = isRouted(desired, observed);
+  if (isServing(desired, observed, container)) return "serving";
+  if (hashOf(container) === route?.version && route.version !== desired.hash) return "serving";
+  // From a time without an ingress, or without a port: the route says nothing of it.
   const isPublished = container.labels[labels.LOOPBACK_PORT] !== undefined;
-  if (isPublished && route.targets.length === 0) return "serving";
-  if (Date.parse(container.createdAt) > route.sinceMs && !isPublished) return "abandoned";
-  const drainedAtMs = route.sinceMs + desired.app.rollout.drainMs;
-  if (!isUp(container) || nowMs >= drainedAtMs) return "done";
-  draft.lookAgainAt(drainedAtMs);
-  return "draining";
+  const isOutside = isPublished || container.labels[labels.PORT] === undefined;
+  const hasServed = served.includes(hashOf(container)) || isPublished;
+  if (!hasServed) return "abandoned";
+  if (isOutside && !hasTakenOver) return "serving";
+  if (!route) return hasTakenOver ? "done" : "serving";
+  return hasDrained(draft, container, route.sinceMs) ? "done" : "draining";
 }

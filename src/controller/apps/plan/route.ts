@@ -15,7 +15,7 @@ import { hashOf, isHealthy, sortContainers } from "./observed.ts";
  * it takes nothing over from a version that works before it has been up this long. A short wait, since most
  * programs take as long to answer at all.
  */
-const PROVEN_MS = 500;
+const PROVEN_MS = 250;
 
 /** host:port at which the ingress reaches a container, of whatever version; undefined while it has none. */
 export function targetOf(desired: DesiredApp, container: ObservedContainer): string | undefined {
@@ -72,13 +72,20 @@ export function isRouted(desired: DesiredApp, observed: Pick<ObservedApp, "conta
 /** Adds the switch that is due, if any. Containers that `steps` stop get no more requests first. */
 export function planRoute(draft: Draft, steps: readonly Operation[]): void {
   const { desired, observed } = draft;
-  if (!desired.isRouted) return;
-  const stopping = new Set(
-    steps.flatMap((step) =>
+  if (!desired.isRouted) {
+    planNoRoute(draft, "the app takes no requests");
+    return;
+  }
+  const stopping = new Set([
+    ...observed.stopping,
+    ...steps.flatMap((step) =>
       step.type === "stopContainer" || step.type === "removeContainer" ? [step.id] : [],
     ),
+  ]);
+  const starting = new Set(
+    steps.flatMap((step) => (step.type === "startContainer" && step.id ? [step.id] : [])),
   );
-  const { version, targets } = chooseRoute(draft, stopping);
+  const { version, targets } = chooseRoute(draft, stopping, starting);
   const { route } = observed;
   if (areSame(targets, route?.targets ?? [])) {
     // Nothing has to be said twice; but a version has to be known as serving to count the drain from.
@@ -110,30 +117,40 @@ export function planNoRoute(draft: Draft, cause: string): void {
 function chooseRoute(
   draft: Draft,
   stopping: ReadonlySet<string>,
+  starting: ReadonlySet<string>,
 ): { readonly version: string; readonly targets: readonly string[] } {
   const { desired, observed } = draft;
   const { containers, health, route } = observed;
   const { kept, old } = sortContainers(desired, containers);
   const own = [...kept.values()].filter(({ id }) => !stopping.has(id));
-  const isReady = isVersionReady(desired, containers, health) && own.length === kept.size;
   const taken = { version: desired.hash, targets: targetsOf(desired, own) };
+  const isReady =
+    isVersionReady(desired, containers, health) &&
+    taken.targets.length === desired.containers.length;
   // How the wanted version is to be probed says nothing of an older one: what has requests keeps them.
-  const before = old
-    .filter((container) => hashOf(container) === route?.version && !stopping.has(container.id))
-    .filter((item) => isServing(desired, observed, item) || isHealthy(item, health));
-  const serving = targetsOf(desired, before);
-  const provenAtMs = Math.max(0, ...own.map(upSinceMs)) + PROVEN_MS;
+  const before = old.filter((container) => hashOf(container) === route?.version);
+  const serving = targetsOf(
+    desired,
+    before
+      .filter(({ id }) => !stopping.has(id))
+      .filter((item) => isServing(desired, observed, item) || isHealthy(item, health)),
+  );
+  const provenAtMs = Math.max(0, ...own.map(({ id }) => upSince(observed, id))) + PROVEN_MS;
   if (isReady && (serving.length === 0 || observed.nowMs >= provenAtMs)) return taken;
   if (isReady) draft.lookAgainAt(provenAtMs);
-  if (route && serving.length > 0) return { version: route.version, targets: serving };
+  // A part of the wanted version takes nothing over from one that is there, or is about to be again.
+  const isBack = before.some((item) => starting.has(item.id) || item.state === "running");
+  const comesBack = isBack || (before.length > 0 && draft.restartAtMs !== null);
+  if (route && (serving.length > 0 || comesBack))
+    return { version: route.version, targets: serving };
   const targets = targetsOf(desired, usable(desired, observed, own));
   const version = targets.length > 0 ? desired.hash : (route?.version ?? desired.hash);
   return { version, targets };
 }
 
-/** A running container's own start; 0 where it is not known. */
-function upSinceMs({ startedAt }: ObservedContainer): number {
-  return startedAt === null ? 0 : Date.parse(startedAt);
+/** Since when a container has been seen up; one that was never seen is seen now. */
+function upSince({ seen, nowMs }: ObservedApp, id: string): number {
+  return seen.upSince.get(id) ?? nowMs;
 }
 
 /**

@@ -64,10 +64,22 @@ test("lists what it keeps, oldest first, and removes it", async () => {
     { ...b, storedAtMs: 1_000_000 },
     { ...a, storedAtMs: 2_000_000 },
   ]);
-  await store.remove(a.digest);
-  await store.remove(a.digest);
+  const archive = { ...a, storedAtMs: 2_000_000 };
+  expect(store.removeUnchanged(archive)).toBe(true);
+  expect(store.removeUnchanged(archive)).toBe(false);
   expect(await store.has(a.digest)).toBe(false);
   expect((await store.list()).map(({ digest }) => digest)).toEqual([b.digest]);
+});
+
+test("does not remove an archive that was uploaded again since it was listed", async () => {
+  const { digest } = await store.put(inPieces(gzipped, 512), signal);
+  expect(store.isRepeated(digest)).toBe(false);
+  await utimes(store.path(digest), 1000, 1000);
+  const [listed] = await store.list();
+  await store.put(inPieces(gzipped, 512), signal);
+  expect(listed && store.removeUnchanged(listed)).toBe(false);
+  expect(store.isRepeated(digest)).toBe(true);
+  expect(await store.has(digest)).toBe(true);
 });
 
 describe("leaves nothing behind", () => {

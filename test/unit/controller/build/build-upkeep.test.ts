@@ -67,6 +67,33 @@ describe("after a crash", () => {
   });
 });
 
+test("a build whose image was made before the kill has succeeded, says its record", async () => {
+  const app = bench.apply("web");
+  await bench.built(app);
+  // The kill came between the image and its record, and the start gave the build up.
+  bench.store.builds.mark(1, "running");
+  bench.kill();
+  await bench.service.start();
+  await vi.waitFor(() =>
+    expect(bench.store.builds.get(1)).toMatchObject({ state: "succeeded", message: null }),
+  );
+  expect((await bench.lines(1)).at(-1)).toMatch(/^==> built berth-0123abcd\/web:/);
+  expect(bench.woken).toContain("web");
+});
+
+test("a build that was cut off before it had an image stays abandoned", async () => {
+  bench.builder.script = { hangs: true };
+  const app = bench.apply("web");
+  bench.service.ensure(app, await bench.resolved(app));
+  await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+  bench.kill();
+  bench.builder.script = {};
+  await bench.service.start();
+  expect(await bench.built(app)).toEqual({ type: "succeeded", id: 2 });
+  await vi.waitFor(() => expect(bench.store.ownedImages.list("web")).toHaveLength(1));
+  expect(bench.store.builds.get(1)?.state).toBe("abandoned");
+});
+
 describe("collection", () => {
   test("keeps the newest images of each app and tells of those that went", async () => {
     const removed: string[] = [];
@@ -177,6 +204,30 @@ describe("collection", () => {
     );
   });
 
+  test("leaves an archive that is deployed, or uploaded, again while it goes on", async () => {
+    const [named, uploaded, loose] = [
+      await uploadAlone("1"),
+      await uploadAlone("2"),
+      await uploadAlone("3"),
+    ];
+    // An image too many makes the collection wait, after it has made its plan.
+    await buildAll("web", ["a", "b"]);
+    const remove = bench.runtime.removeImage.bind(bench.runtime);
+    bench.runtime.removeImage = async (reference, signal) => {
+      bench.apply("new", { source: { archive: named } });
+      await uploadAlone("2");
+      return remove(reference, signal);
+    };
+    bench.newService(limited({ keep: 1 }));
+    const before = Date.now() / 1000 - 7_200;
+    for (const digest of [named, uploaded, loose])
+      utimesSync(bench.archives.path(digest), before, before);
+    await bench.service.start();
+    await expect.poll(() => bench.archives.has(loose)).toBe(false);
+    const kept = (await bench.archives.list()).map(({ digest }) => digest);
+    expect(sorted(kept)).toEqual(sorted([named, uploaded]));
+  });
+
   test("keeps fifty records of an app, with their logs", async () => {
     const app = bench.apply("web");
     for (let number = 0; number < 60; number += 1) {
@@ -225,6 +276,14 @@ describe("an app that is deleted", () => {
     expect(await bench.archives.has(own)).toBe(false);
     expect(await bench.archives.has(shared)).toBe(true);
     expect(existsSync(join(bench.dataDir, "builds", "2"))).toBe(false);
+  });
+
+  test("leaves an archive that somebody else has just uploaded too", async () => {
+    const digest = await uploadAlone("same");
+    bench.apply("web", { source: { archive: digest } });
+    await uploadAlone("same");
+    await bench.service.forget("web");
+    expect(await bench.archives.has(digest)).toBe(true);
   });
 });
 
