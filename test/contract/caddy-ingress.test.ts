@@ -12,6 +12,9 @@ ingressContract("Caddy as a process", async (): Promise<IngressHarness> => {
     addApp: async (name) => {
       world.apply(name);
       await world.verdict(name);
+      const app = world.store.get("App", name);
+      if (!app) throw new Error(`${name} is not in the store`);
+      return app;
     },
     targets: [backends[0].target, backends[1].target],
     ask: async (app) => {

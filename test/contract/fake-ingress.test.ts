@@ -1,4 +1,5 @@
 import { FakeIngress } from "../support/fake-ingress.ts";
+import { appResource } from "../support/resources.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 import { type IngressHarness, ingressContract } from "./ingress-contract.ts";
 
@@ -7,7 +8,7 @@ ingressContract("the fake", async (): Promise<IngressHarness> => {
   let ingress = new FakeIngress({ clock });
   return {
     ingress,
-    addApp: async () => {},
+    addApp: async (name) => appResource(name, { image: "web:1", port: 8080 }),
     targets: ["127.0.0.1:1", "127.0.0.1:2"],
     ask: async (app) => ingress.routes.get(app)?.targets[0] ?? 503,
     restart: async () => {

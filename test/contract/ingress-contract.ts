@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Ingress } from "../../src/controller/ingress/port.ts";
+import type { Resource } from "../../src/resources/resource.ts";
 
 /** What the contract needs beside an ingress: a store of Apps, and a client in front. */
 export interface IngressHarness extends AsyncDisposable {
   readonly ingress: Ingress;
   /** An App of this name is there, and the ingress has had the time to see it. */
-  addApp(name: string): Promise<void>;
+  addApp(name: string): Promise<Resource<"App">>;
   /** Two apps that answer requests. */
   readonly targets: readonly [string, string];
   /** Which of the targets answers for the App; otherwise the status that stands in its place. */
@@ -36,10 +37,12 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
     });
 
     async function begin(): Promise<string> {
+      return (await add()).metadata.name;
+    }
+
+    function add(): Promise<Resource<"App">> {
       count += 1;
-      const app = `app-${count}`;
-      await harness.addApp(app);
-      return app;
+      return harness.addApp(`app-${count}`);
     }
 
     it("knows no route of an App that was never written", async () => {
@@ -168,11 +171,12 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
     });
 
     it("says that Apps are served, and where people find them", async () => {
-      const app = await begin();
+      const app = await add();
+      const { name } = app.metadata;
       expect(ingress.state()).toMatchObject({ ready: true });
       expect(ingress.verdict(app)).toEqual({ served: true, https: false });
-      expect(ingress.url(`${app}.localhost`, false, "/api")).toMatch(
-        new RegExp(`^http://${app}\\.localhost(:\\d+)?/api$`),
+      expect(ingress.url(`${name}.localhost`, false, "/api")).toMatch(
+        new RegExp(`^http://${name}\\.localhost(:\\d+)?/api$`),
       );
     });
 

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
@@ -124,7 +124,11 @@ describe("a public name", () => {
       domain: "public.example.org",
       ingress: { domains: ["www.example.org"], redirects: [{ from: "old.example.org" }] },
     });
-    expect(verdict).toEqual({ served: true, https: true });
+    expect(verdict).toEqual({
+      served: true,
+      https: true,
+      note: expect.stringContaining("a certificate for public.example.org is being obtained"),
+    });
     const answer = await world.get("www.example.org", "/a?b=c");
     expect(answer.status).toBe(308);
     expect(answer.headers.location).toBe(`https://www.example.org:${world.httpsPort}/a?b=c`);
@@ -152,6 +156,19 @@ describe("a public name", () => {
     expect(verdict).toEqual({ served: true, https: false });
     expect((await world.get("plain.example.org")).body).toBe("one");
     expect(await hasCertificate("plain.example.org")).toBe(false);
+  });
+
+  it("is told to be without a certificate only until there is one", async () => {
+    await addApp("signed", { domain: "signed.example.org" });
+    const folder = join(world.dataDir, "ingress/storage/certificates/authority/signed.example.org");
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "signed.example.org.crt"), "");
+    world.changed.length = 0;
+    await world.until(
+      () => world.changed.includes("signed"),
+      () => JSON.stringify(world.verdictNow("signed")),
+    );
+    expect(world.verdictNow("signed")).toEqual({ served: true, https: true });
   });
 
   it("leaves the questions of authorities to the authority's side", async () => {

@@ -111,7 +111,7 @@ describe("a Caddy that ends", () => {
     expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(await loadedConfig(here.dataDir));
   });
 
-  it("is replaced when it hangs without answering", { timeout: 60_000 }, async () => {
+  it("is replaced when it hangs without answering", { timeout: 120_000 }, async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -121,7 +121,7 @@ describe("a Caddy that ends", () => {
       () => !here.ingress.state().ready,
       () => here.ingress.state().message,
     );
-    await expect.poll(() => isGone(caddyPid), { timeout: 50_000, interval: 200 }).toBe(true);
+    await expect.poll(() => isGone(caddyPid), { timeout: 90_000, interval: 200 }).toBe(true);
     await here.ready();
     expect(await answers(here)).toEqual(all);
   });
@@ -176,7 +176,7 @@ describe("a Berth that ends", () => {
 });
 
 describe("an ingress that is turned off", () => {
-  it("ends the Caddy of the run before, and starts another when it is turned on again", async () => {
+  it("ends the Caddy of the run before, and starts another, with no old route, when it is turned on again", async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -186,8 +186,57 @@ describe("an ingress that is turned off", () => {
     expect(isGone(caddyPid)).toBe(true);
     await expect(here.get("plain.localhost")).rejects.toThrow("ECONNREFUSED");
     await here.boot();
+    // Containers have come and gone since: an address that is known from then may be a stranger's.
+    for (const app of ["plain", "special"]) expect(await here.ingress.table.read(app)).toBeNull();
     await here.ready();
+    await here.verdict("plain");
+    expect((await here.get("plain.localhost")).status).toBe(503);
+    await addApps(here);
     expect(await answers(here)).toEqual(all);
+  });
+});
+
+describe("what is said of an App's domains", () => {
+  const waiting = { served: false, reason: "WaitingForIngress" };
+
+  it("is said of those that its spec names now, and told anew when they answer", async () => {
+    const here = await open();
+    await addApps(here);
+    here.changed.length = 0;
+    here.apply("plain", { domain: "other.test" });
+    expect(here.verdictNow("plain")).toMatchObject(waiting);
+    expect((await here.get("other.test")).status).toBe(404);
+    await here.verdict("plain");
+    expect((await here.get("other.test")).body).toBe("one");
+    expect(here.changed).toContain("plain");
+    // What makes no difference to the site is no other site.
+    here.changed.length = 0;
+    here.apply("plain", { domain: "other.test", image: "web:2" });
+    expect(here.verdictNow("plain")).toMatchObject({ served: true });
+    here.apply("special");
+    expect(here.verdictNow("special")).toMatchObject(waiting);
+    await here.verdict("special");
+    expect(here.changed).not.toContain("plain");
+  });
+
+  it("is not that they are served while no Caddy has them", { timeout: 60_000 }, async () => {
+    const here = await open();
+    await addApps(here);
+    const { caddyPid } = here;
+    process.kill(caddyPid, "SIGSTOP");
+    here.agent.destroy();
+    here.apply("plain", { ingress: { pathPrefix: "/new" } });
+    await here.until(
+      () => !here.ingress.state().ready,
+      () => here.ingress.state().message,
+    );
+    expect(here.verdictNow("plain")).toEqual({
+      ...waiting,
+      message: "Caddy does not answer, and is started anew",
+    });
+    process.kill(caddyPid, "SIGCONT");
+    await here.verdict("plain");
+    expect((await here.get("plain.localhost", "/new")).body).toBe("one");
   });
 });
 

@@ -6,6 +6,7 @@ import type {
   RouteTable,
   SiteVerdict,
 } from "../../src/controller/ingress/port.ts";
+import type { Resource } from "../../src/resources/resource.ts";
 
 /**
  * Hooks around each change of the table. Throwing in `before` is a change that never happened;
@@ -84,8 +85,9 @@ export class FakeIngress implements Ingress {
     return this.current;
   }
 
-  verdict(app: string): SiteVerdict | undefined {
-    return this.#verdicts.has(app) ? this.#verdicts.get(app) : this.#default;
+  /** What a test has said holds for the App whatever its spec. */
+  verdict({ metadata: { name } }: Resource<"App">): SiteVerdict | undefined {
+    return this.#verdicts.has(name) ? this.#verdicts.get(name) : this.#default;
   }
 
   /** Undefined: not known yet. */

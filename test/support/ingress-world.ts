@@ -147,13 +147,18 @@ export class IngressWorld implements AsyncDisposable {
   async verdict(app: string, wanted: boolean | string = true): Promise<SiteVerdict | undefined> {
     await this.until(
       () => {
-        const verdict = this.ingress.verdict(app);
+        const verdict = this.verdictNow(app);
         if (!verdict) return false;
         return verdict.served ? wanted === true : wanted === false || wanted === verdict.reason;
       },
-      () => JSON.stringify(this.ingress.verdict(app)),
+      () => JSON.stringify(this.verdictNow(app)),
     );
-    return this.ingress.verdict(app);
+    return this.verdictNow(app);
+  }
+
+  verdictNow(app: string): SiteVerdict | undefined {
+    const resource = this.store.get("App", app);
+    return resource && this.ingress.verdict(resource);
   }
 
   async until(condition: () => boolean | Promise<boolean>, now: () => string): Promise<void> {

@@ -15,6 +15,11 @@ export interface CaddySettings {
   readonly version: string;
 }
 
+/** Where Caddy keeps its certificates. */
+export function storageFolder(folder: string): string {
+  return join(folder, "storage");
+}
+
 export type CaddyConfig = { readonly [key: string]: Json };
 
 /**
@@ -50,7 +55,7 @@ export function caddyConfig(settings: CaddySettings, unordered: readonly Site[])
         },
       },
     },
-    storage: { module: "file_system", root: join(settings.folder, "storage") },
+    storage: { module: "file_system", root: storageFolder(settings.folder) },
     apps: {
       http: {
         ...(httpPort === undefined ? {} : { http_port: httpPort }),

@@ -3,13 +3,15 @@ import { type Clock, delay } from "../../base/clock.ts";
 import { BerthError, isAbort, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
+import type { Resource } from "../../resources/resource.ts";
 import type { Change, Store } from "../../store/store.ts";
 import type { CaddyHost } from "./caddy-host.ts";
 import { isPublic } from "./caddy-routes.ts";
+import type { Certificates } from "./certificates.ts";
 import type { ConfigLoader } from "./config-loader.ts";
 import type { FolderTable } from "./folder-table.ts";
 import type { Ingress, IngressState, SiteVerdict } from "./port.ts";
-import type { Site } from "./site.ts";
+import { type Site, siteDigest } from "./site.ts";
 import { hostsOf, SiteBook } from "./site-book.ts";
 
 /** A Caddy that is gone is noticed within this time, and at once where it is a child of this process. */
@@ -22,10 +24,17 @@ const DEBOUNCE_MS = 100;
 const RETRY_MIN_MS = 1_000;
 const RETRY_MAX_MS = 30_000;
 
+interface GivenVerdict {
+  readonly verdict: SiteVerdict;
+  /** Of the site that it was given for. */
+  readonly digest: string;
+}
+
 export interface CaddyIngressOptions {
   readonly host: CaddyHost;
   readonly loader: ConfigLoader;
   readonly table: FolderTable;
+  readonly certificates: Certificates;
   readonly reach: Ingress["reach"];
   readonly store: Pick<Store, "instanceId" | "list" | "secrets" | "watch">;
   readonly baseDomain: string;
@@ -50,8 +59,8 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   readonly #book: SiteBook;
   readonly #tasks: TaskGroup;
   #state: IngressState = { ready: false, message: "the ingress is being started" };
-  #verdicts = new Map<string, SiteVerdict>();
-  #apps: ReadonlySet<string> = new Set();
+  #verdicts = new Map<string, GivenVerdict>();
+  #apps: ReadonlyMap<string, string> = new Map();
   #dirty = true;
   #wake: () => void = () => {};
   #unwatch: () => void = () => {};
@@ -72,8 +81,16 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     return this.#state;
   }
 
-  verdict(app: string): SiteVerdict | undefined {
-    return this.#verdicts.get(app);
+  verdict(app: Resource<"App">): SiteVerdict | undefined {
+    const given = this.#verdicts.get(app.metadata.name);
+    if (!given || given.digest === siteDigest(app)) return given?.verdict;
+    return {
+      served: false,
+      reason: "WaitingForIngress",
+      message: this.#state.ready
+        ? "the ingress is about to take up the change of its domain or options"
+        : this.#state.message,
+    };
   }
 
   url(domain: string, https: boolean, path: string): string {
@@ -162,10 +179,9 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     if (refused.size > 0)
       await this.table.setHosts(hostsOf(sites.filter((site) => !refused.has(site.app))), "replace");
     const verdicts = new Map<string, SiteVerdict>();
-    for (const [app, { reason, message }] of refusals)
-      verdicts.set(app, { served: false, reason, message });
-    for (const site of sites) verdicts.set(site.app, this.#verdictOn(site, refused.get(site.app)));
-    this.#setVerdicts(verdicts);
+    for (const site of sites)
+      verdicts.set(site.app, await this.#verdictOn(site, refused.get(site.app)));
+    this.#setVerdicts(new Map([...this.#given(verdicts), ...this.#refused(refusals)]));
     const version = loader.version ?? "unknown";
     const where = host.mode === "process" ? "as a process" : "in a container";
     const state: IngressState = {
@@ -177,7 +193,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.#setState(state);
   }
 
-  #verdictOn(site: Site, problem: string | undefined): SiteVerdict {
+  async #verdictOn(site: Site, problem: string | undefined): Promise<SiteVerdict> {
     if (problem !== undefined)
       return {
         served: false,
@@ -186,18 +202,40 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
       };
     const own = site.domains[0];
     const https = own !== undefined && this.#options.httpsPort !== undefined && isPublic(site, own);
-    return { served: true, https };
+    if (!https || (await this.#options.certificates.has(own))) return { served: true, https };
+    return {
+      served: true,
+      https,
+      note: `a certificate for ${own} is being obtained, which needs the name to lead to this machine; browsers complain until then`,
+    };
   }
 
   /** What is refused whatever Caddy says need not wait for it. */
   #tellRefusals(refusals: ReadonlyMap<string, { reason: string; message: string }>): void {
-    const verdicts = new Map([...this.#verdicts].filter(([app]) => this.#apps.has(app)));
-    for (const [app, { reason, message }] of refusals)
-      verdicts.set(app, { served: false, reason, message });
-    this.#setVerdicts(verdicts);
+    const before = [...this.#verdicts].filter(([app]) => this.#apps.has(app));
+    this.#setVerdicts(new Map([...before, ...this.#refused(refusals)]));
   }
 
-  #setVerdicts(verdicts: Map<string, SiteVerdict>): void {
+  #refused(refusals: ReadonlyMap<string, { reason: string; message: string }>) {
+    return this.#given(
+      new Map(
+        [...refusals].map(([app, { reason, message }]) => [
+          app,
+          { served: false, reason, message } as const,
+        ]),
+      ),
+    );
+  }
+
+  /** With the digests of the sites as they were read in this round, which may be older than the store. */
+  #given(verdicts: ReadonlyMap<string, SiteVerdict>): [string, GivenVerdict][] {
+    return [...verdicts].map(([app, verdict]) => [
+      app,
+      { verdict, digest: this.#apps.get(app) ?? "" },
+    ]);
+  }
+
+  #setVerdicts(verdicts: Map<string, GivenVerdict>): void {
     const before = this.#verdicts;
     this.#verdicts = verdicts;
     for (const app of new Set([...before.keys(), ...verdicts.keys()]))
@@ -208,7 +246,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     const before = this.#state;
     this.#state = state;
     if (before.ready === state.ready && before.message === state.message) return;
-    for (const app of this.#apps) this.#options.onChanged(app);
+    for (const app of this.#apps.keys()) this.#options.onChanged(app);
   }
 
   /** Apps that were deleted while no Berth ran. */

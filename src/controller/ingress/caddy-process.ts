@@ -108,9 +108,7 @@ export class CaddyProcess implements CaddyHost {
       });
       await new Promise<void>((resolve, reject) => {
         child.once("spawn", resolve);
-        child.once("error", (cause) =>
-          reject(new BerthError("internal", "Caddy cannot be started", { cause })),
-        );
+        child.once("error", (cause) => reject(cannotRun("Caddy cannot be started", cause)));
       });
       child.once("exit", () => this.onExit());
       child.unref();
@@ -162,7 +160,7 @@ export class CaddyProcess implements CaddyHost {
         (error, stdout, stderr) => {
           if (signal.aborted) reject(signal.reason);
           else if (error && typeof error.code !== "number")
-            reject(new BerthError("internal", "Caddy cannot be run", { cause: error }));
+            reject(cannotRun("Caddy cannot be run", error));
           else resolve({ ok: error === null, output: `${stdout}\n${stderr}` });
         },
       );
@@ -189,6 +187,16 @@ export function lastError(output: string): string {
   const lines = output.trim().split("\n");
   const line = lines.findLast((text) => /^Error: /i.test(text)) ?? lines.at(-1) ?? "";
   return line.replace(/^Error: /i, "");
+}
+
+function cannotRun(message: string, cause: Error): BerthError {
+  const isGone = "code" in cause && cause.code === "ENOENT";
+  return isGone
+    ? new BerthError("internal", "there is no caddy on this machine any more", {
+        hint: "install it (apt install caddy), or start Berth with --ingress off",
+        cause,
+      })
+    : new BerthError("internal", message, { cause });
 }
 
 async function runnable(file: string): Promise<boolean> {

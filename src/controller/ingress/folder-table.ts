@@ -103,6 +103,13 @@ export class FolderTable implements RouteTable {
     );
   }
 
+  /** Nobody has a route any more, and no host is known. */
+  async clear(): Promise<void> {
+    await this.prepare();
+    await this.setHosts(new Map(), "replace");
+    await this.keepOnly(new Set());
+  }
+
   /** Hosts that are known, and the App that each leads to. `replace`: all others become unknown. */
   setHosts(hosts: ReadonlyMap<string, string>, how: "add" | "replace"): Promise<void> {
     return this.#lock.run("hosts", () =>

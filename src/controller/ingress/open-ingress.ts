@@ -6,10 +6,12 @@ import { BerthError, isAbort, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { Store } from "../../store/store.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
+import { storageFolder } from "./caddy-config.ts";
 import { CaddyContainer } from "./caddy-container.ts";
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
 import { CaddyIngress } from "./caddy-ingress.ts";
 import { CaddyProcess, findCaddy } from "./caddy-process.ts";
+import { Certificates } from "./certificates.ts";
 import { ConfigLoader } from "./config-loader.ts";
 import { FolderTable } from "./folder-table.ts";
 import { ingressPaths } from "./ingress-paths.ts";
@@ -76,8 +78,12 @@ export async function openIngress(
   const paths = await ingressPaths(config.dataDir);
   const host = await chooseHost(options, paths, signal);
   await endOther(options, paths, "mode" in host ? host.mode : "off", signal);
-  if (!("mode" in host)) return off(host.message);
   const table = new FolderTable({ folder: join(paths.folder, "table"), clock });
+  if (!("mode" in host)) {
+    // Apps change while nobody keeps the table: a later run would take what stands in it for true.
+    await table.clear();
+    return off(host.message);
+  }
   await table.prepare();
   const reach = host.mode === "container" ? "address" : await reachFrom(options, signal);
   logger.info({ mode: host.mode, reach }, "the ingress is chosen");
@@ -86,6 +92,7 @@ export async function openIngress(
     host,
     loader: new ConfigLoader({ host, paths, settings, clock, logger }),
     table,
+    certificates: new Certificates(storageFolder(paths.folder)),
     reach,
     store,
     baseDomain,
@@ -161,19 +168,39 @@ async function chooseHost(
       });
     return processOf(options, paths, program);
   }
-  const before = store.settings.get(KEY);
-  const asContainer =
-    (program === undefined || before === "container") &&
-    (await canHaveImage(options, before === "container", signal));
-  if (!asContainer && program === undefined) {
+  const way = await chooseWay(options, program, signal);
+  if (way === "off") {
     logger.warn({ image: config.ingressImage }, NOTHING_FOUND);
     return { message: NOTHING_FOUND };
   }
-  const host = asContainer
-    ? await containerOf(options, paths)
+  store.settings.set(KEY, way);
+  return way === "container"
+    ? containerOf(options, paths)
     : processOf(options, paths, program ?? "caddy");
-  store.settings.set(KEY, host.mode);
-  return host;
+}
+
+/**
+ * Only a first choice, or one after a run without an ingress, may fall back to none: it would make every
+ * app anew. What ran before and cannot be had now is tried again and again, and says why it is not there.
+ */
+async function chooseWay(
+  options: OpenIngressOptions,
+  program: string | undefined,
+  signal: AbortSignal,
+): Promise<Ingress["mode"]> {
+  const { store, config } = options;
+  const isLocal = config.dockerHost.startsWith("unix:");
+  const before = store.settings.get(KEY);
+  const ranWithout = store.settings.get(RAN_KEY) === "off";
+  if (before === "container" && isLocal && !ranWithout && program === undefined) return "container";
+  if (program !== undefined && before !== "container") return "process";
+  if (isLocal) {
+    const image = await lookForImage(options, signal);
+    if (image === "there" || (image === "unknown" && before === "container" && !ranWithout))
+      return "container";
+  }
+  if (program !== undefined || (before === "process" && !ranWithout)) return "process";
+  return "off";
 }
 
 function processOf(
@@ -201,26 +228,22 @@ async function containerOf(
   });
 }
 
-/** The image is on the engine, or can be pulled soon. An engine that is away keeps nobody from what was chosen before. */
-async function canHaveImage(
-  options: OpenIngressOptions,
-  wasChosen: boolean,
+/** Whether the image is on the engine, or can be pulled soon; unknown where the engine is away, or slow. */
+async function lookForImage(
+  { runtime, config, logger }: OpenIngressOptions,
   signal: AbortSignal,
-): Promise<boolean> {
-  const { runtime, config, logger } = options;
-  if (!config.dockerHost.startsWith("unix:")) return false;
+): Promise<"there" | "missing" | "unknown"> {
   const bound = AbortSignal.any([signal, AbortSignal.timeout(PULL_LIMIT_MS)]);
   try {
-    if (await runtime.inspectImage(config.ingressImage, bound)) return true;
+    if (await runtime.inspectImage(config.ingressImage, bound)) return "there";
     await runtime.pullImage(config.ingressImage, undefined, () => {}, bound);
-    return true;
+    return "there";
   } catch (error) {
     if (signal.aborted) throw error;
-    if (wasChosen && error instanceof BerthError && error.code === "engine_unreachable")
-      return true;
-    const cause = isAbort(error) ? "it took too long" : messageOf(error);
-    logger.debug({ error: cause }, "no image of caddy");
-    return false;
+    const isSlow = isAbort(error) || bound.aborted;
+    logger.debug({ error: isSlow ? "it took too long" : messageOf(error) }, "no image of caddy");
+    const isAway = error instanceof BerthError && error.code === "engine_unreachable";
+    return isSlow || isAway ? "unknown" : "missing";
   }
 }
 

@@ -1,3 +1,5 @@
+import type { Resource } from "../../resources/resource.ts";
+
 /**
  * What leads requests from the network to apps. Two halves that change at different speeds:
  *
@@ -19,8 +21,11 @@ export interface Ingress {
   readonly table: RouteTable;
   /** What the proxy says, or is. */
   state(): IngressState;
-  /** How the proxy deals with an App's domains; undefined while that is not known yet. */
-  verdict(app: string): SiteVerdict | undefined;
+  /**
+   * How the proxy deals with the domains that the App has by this spec: with others it had before, it is
+   * not served. Undefined where nothing is known of the App since Berth started.
+   */
+  verdict(app: Resource<"App">): SiteVerdict | undefined;
   /** The address under which people reach a domain of the App: scheme, host, and port where it is not the usual one. */
   url(domain: string, https: boolean, path: string): string;
 }
@@ -61,5 +66,6 @@ export type IngressState =
   | { readonly ready: false; readonly message: string };
 
 export type SiteVerdict =
-  | { readonly served: true; readonly https: boolean }
+  /** `note`: what is still to come, for people. */
+  | { readonly served: true; readonly https: boolean; readonly note?: string }
   | { readonly served: false; readonly reason: string; readonly message: string };

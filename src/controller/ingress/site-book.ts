@@ -1,15 +1,15 @@
 import { lostClaimMessage, lostClaims } from "../../resources/domain-claims.ts";
 import type { Store } from "../../store/store.ts";
 import { PasswordHashes } from "./password-hashes.ts";
-import { isPlain, type Site, type SiteRefusal, siteOf } from "./site.ts";
+import { isPlain, type Site, type SiteRefusal, siteDigest, siteOf } from "./site.ts";
 
 export interface SiteList {
   /** Those that can be served, in the order of their names. */
   readonly sites: readonly Site[];
   /** Why others cannot, by App. */
   readonly refusals: ReadonlyMap<string, SiteRefusal>;
-  /** Every App there is, also those that are being deleted. */
-  readonly apps: ReadonlySet<string>;
+  /** Every App there is, also those that are being deleted, and the digest of what its site is made of. */
+  readonly apps: ReadonlyMap<string, string>;
 }
 
 /** Works out from the store what the proxy should do with each App. */
@@ -47,7 +47,8 @@ export class SiteBook {
       if ("reason" in site) refusals.set(name, site);
       else sites.push(site);
     }
-    return { sites, refusals, apps: new Set(apps.map((app) => app.metadata.name)) };
+    const digests = apps.map((app) => [app.metadata.name, siteDigest(app)] as const);
+    return { sites, refusals, apps: new Map(digests) };
   }
 }
 

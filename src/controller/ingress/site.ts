@@ -1,5 +1,7 @@
+import { digestOf } from "../../base/canonical.ts";
 import type { AppSpec } from "../../resources/app.ts";
 import { claimsOf, isReachedByDomain, ownDomain } from "../../resources/domain-claims.ts";
+import type { Resource } from "../../resources/resource.ts";
 import { maintenancePage } from "./pages.ts";
 
 /** What the proxy does with the requests of one App, worked out as far as its configuration needs it. */
@@ -42,6 +44,12 @@ export interface SiteSources {
   /** Values of a Secret; undefined where there is none of that name. */
   readonly reveal: (secret: string) => Readonly<Record<string, string>> | undefined;
   readonly hash: (app: string, user: string, password: string) => Promise<string>;
+}
+
+/** Equal for equal sites of the same App: of what a site is made, beside Secrets and other Apps. */
+export function siteDigest({ metadata, spec }: Resource<"App">): string {
+  const { domain, port, ingress } = spec;
+  return digestOf({ uid: metadata.uid, domain, port, ingress });
 }
 
 export async function siteOf(

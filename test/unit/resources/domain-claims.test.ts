@@ -19,6 +19,11 @@ function app(name: string, createdDay: number, spec: Partial<AppSpec> = {}): Cla
 
 const losers = (...apps: readonly ClaimingApp[]) => [...lostClaims(apps, "localhost").keys()];
 
+function messageForB(...apps: readonly ClaimingApp[]): string | undefined {
+  const claim = lostClaims(apps, "localhost").get("b");
+  return claim && lostClaimMessage(claim);
+}
+
 describe("claims", () => {
   it("are the own domain, further ones, and whole hosts that redirect; each once", () => {
     const spec: AppSpec = {
@@ -65,14 +70,10 @@ describe("a domain of two Apps", () => {
   it("that one App redirects has no path for another, whoever was first", () => {
     const redirecting = { ingress: { redirects: [{ from: domain }] } };
     const below = { domain, ingress: { pathPrefix: "/api" } };
-    const message = (apps: ClaimingApp[]) => {
-      const claim = lostClaims(apps, "localhost").get("b");
-      return claim && lostClaimMessage(claim);
-    };
-    expect(message([app("a", 1, redirecting), app("b", 2, below)])).toBe(
+    expect(messageForB(app("a", 1, redirecting), app("b", 2, below))).toBe(
       "x.test/api belongs to the app a, which is older and redirects all of x.test: choose another domain, or take the redirect out of a",
     );
-    expect(message([app("a", 1, below), app("b", 2, redirecting)])).toBe(
+    expect(messageForB(app("a", 1, below), app("b", 2, redirecting))).toBe(
       "x.test cannot be redirected: x.test/api belongs to the app a, which is older. Redirect another domain, or take it from a",
     );
     expect(
