@@ -132,7 +132,7 @@ async function play(story: Story, point: number, when: "before" | "after"): Prom
   let killed = false;
   /** Calls overlap: each is told by its number, and counted in the order in which they were made. */
   const order = new Map<number, number>();
-  const hook = (moment: "before" | "after", call: FakeCall) => {
+  const hook = (moment: "before" | "after", call: Pick<FakeCall, "number">) => {
     if (!armed) return;
     if (moment === "before") {
       calls += 1;
@@ -159,7 +159,7 @@ async function play(story: Story, point: number, when: "before" | "after"): Prom
   if (world.routes) {
     // Engine calls and changes of the table are counted together: the next free number is a table's.
     const hookRoute = (moment: "before" | "after", number: number) =>
-      hook(moment, { number: -number } as FakeCall);
+      hook(moment, { number: -number });
     world.routes.faults = {
       before: ({ number }) => hookRoute("before", number),
       after: ({ number }) => hookRoute("after", number),

@@ -7,7 +7,6 @@ import type { Ingress } from "../../../src/controller/ingress/port.ts";
 import type { ObservedContainer } from "../../../src/controller/runtime/port.ts";
 import type { AppSpec } from "../../../src/resources/app.ts";
 import { DEPLOYED_AT } from "../../../src/resources/resource.ts";
-import { BuildBench, commitOf } from "../../support/build-bench.ts";
 import { appResource } from "../../support/resources.ts";
 import { World } from "../../support/world.ts";
 
@@ -114,6 +113,7 @@ test("a push after a failed first build is built", async () => {
   world.builds.head = "commit2";
   world.manager.changed("web");
   await world.ready("web");
+  expect(world.isReady("web")).toBe(true);
 });
 
 test("a push after a failed build without autoRevert is built", async () => {
@@ -132,6 +132,7 @@ test("a push after a failed build without autoRevert is built", async () => {
   world.builds.head = "commit3";
   world.manager.changed("web");
   await world.ready("web");
+  expect(world.isReady("web")).toBe(true);
 });
 
 test("a deploy after a failed first build is built", async () => {
@@ -142,6 +143,7 @@ test("a deploy after a failed first build is built", async () => {
   world.builds.head = "commit2";
   annotate(world, { [DEPLOYED_AT]: "2030-01-01T00:00:00Z" });
   await world.ready("web");
+  expect(world.isReady("web")).toBe(true);
 });
 
 test("a deploy shortly after another does not go back to the version before both", async () => {

@@ -73,7 +73,7 @@ test("of several changes during one rollout only the last takes over", async () 
   const seen = new Set<string>();
   for (const image of ["slow:1", "web:2", "slow:1", "sick:1", "web:3"]) {
     world.apply("web", { ...web, image });
-    await world.clock.advance(300);
+    await world.clock.advance(200);
     for (const served of world.servedBy("web")) seen.add(served);
   }
   await world.clock.until(
@@ -107,6 +107,7 @@ test("a container that dies gets no more requests, and gets them again when it i
   world.engine.kill(first?.id ?? "", 1);
   await world.clock.until(() => world.servedBy("web").length === 1, 1_000, "one is left");
   await world.clock.until(() => world.servedBy("web").length === 2, 60_000, "both serve");
+  expect(world.servedBy("web")).toEqual(["web:1", "web:1"]);
 });
 
 test("the old version is kept up while the new one comes, also when it crashes", async () => {

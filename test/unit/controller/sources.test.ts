@@ -119,6 +119,8 @@ test("what may pass is tried again", async () => {
   await world.clock.until(() => world.builds.asked.length > 2, 60_000, "it is tried again");
   world.builds.scripts.clear();
   await world.ready("web");
+  expect(world.servedBy("web")).toEqual([world.builds.imageOf("web", "commit1")]);
+  expect(world.servedBy("web")).toEqual([world.builds.imageOf("web", "commit1")]);
 });
 
 test("while its source cannot be found the last good version is kept up", async () => {
