@@ -1,5 +1,5 @@
 import { timestamp } from "../base/clock.ts";
-import { DEPLOYED_AT, SOURCE_REVISION } from "../resources/resource.ts";
+import { DEPLOYED_AT, RETRIED_AT, SOURCE_REVISION } from "../resources/resource.ts";
 import type { GitDeploy } from "../resources/wire/apps.ts";
 import type { ApplyIntent } from "../store/store.ts";
 
@@ -54,6 +54,8 @@ export function sameSourceChange(nowMs: number): Change {
   return { spec: {}, annotations: anew(nowMs) };
 }
 
+/** A person asks for it, so a revision that was given up, or whose build did not succeed, is tried again too. */
 function anew(nowMs: number): Record<string, string | null> {
-  return { [DEPLOYED_AT]: timestamp(nowMs), [SOURCE_REVISION]: null };
+  const now = timestamp(nowMs);
+  return { [DEPLOYED_AT]: now, [RETRIED_AT]: now, [SOURCE_REVISION]: null };
 }

@@ -173,7 +173,8 @@ describe("deploy", () => {
     });
     const { spec, metadata } = app();
     expect(spec.source).toEqual({ git: { ...git, interval: "1m" } });
-    expect(metadata.annotations).toEqual({ [DEPLOYED_AT]: "2030-01-01T00:00:00.000Z" });
+    const now = "2030-01-01T00:00:00.000Z";
+    expect(metadata.annotations).toEqual({ [DEPLOYED_AT]: now, [RETRIED_AT]: now });
     expect(api.control.woken).toEqual(["App/web"]);
 
     putApp(api.store, "one");
@@ -187,7 +188,8 @@ describe("deploy", () => {
     await api.clock.advance(5000);
     for (const body of [undefined, {}]) {
       expect((await post("web/deploy", body)).statusCode).toBe(202);
-      expect(app().metadata.annotations).toEqual({ [DEPLOYED_AT]: "2030-01-01T00:00:05.000Z" });
+      const now = "2030-01-01T00:00:05.000Z";
+      expect(app().metadata.annotations).toEqual({ [DEPLOYED_AT]: now, [RETRIED_AT]: now });
       expect(app().spec.source).toEqual({ git: { url: "https://example.org/a.git" } });
     }
   });

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BerthError } from "../../../src/base/errors.ts";
-import { DEPLOYED_AT, SOURCE_REVISION } from "../../../src/resources/resource.ts";
+import { DEPLOYED_AT, RETRIED_AT, SOURCE_REVISION } from "../../../src/resources/resource.ts";
 import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
 
 let api: TestApi;
@@ -101,7 +101,8 @@ describe("POST /api/deploy", () => {
     expect((await deploy({ name: "git", port: 80 }, "v1")).statusCode).toBe(202);
     const { spec, metadata } = api.store.get("App", "git") ?? {};
     expect(spec?.source).toEqual({ archive: digestOf("v1") });
-    expect(metadata?.annotations).toEqual({ [DEPLOYED_AT]: "2030-01-01T00:00:00.000Z" });
+    const now = "2030-01-01T00:00:00.000Z";
+    expect(metadata?.annotations).toEqual({ [DEPLOYED_AT]: now, [RETRIED_AT]: now });
   });
 
   it("tells what it would do, and changes nothing", async () => {
