@@ -53,11 +53,12 @@ export class SqliteRevisionLog implements RevisionLog {
     this.#mark = db.prepare<[string, string | null, string, number]>(
       "UPDATE revisions SET state = ?, message = ? WHERE app = ? AND number = ?",
     );
-    // The newest stable one is what a failing rollout returns to: it is never trimmed.
-    this.#trim = db.prepare<[{ app: string; keep: number }]>(`
+    // What a failing rollout may return to is never trimmed, however old it is.
+    this.#trim = db.prepare<[{ app: string; keep: number; relied: string }]>(`
       DELETE FROM revisions WHERE app = @app
         AND number NOT IN (
           SELECT number FROM revisions WHERE app = @app ORDER BY number DESC LIMIT @keep)
+        AND number NOT IN (SELECT value FROM json_each(@relied))
         AND number IS NOT (
           SELECT max(number) FROM revisions WHERE app = @app AND state = 'stable')`);
     this.#removeAll = db.prepare<[string]>("DELETE FROM revisions WHERE app = ?");
@@ -97,7 +98,11 @@ export class SqliteRevisionLog implements RevisionLog {
         actor: this.#resources.read("App", input.app)?.actor ?? "controller",
       };
       this.#insert.run(row);
-      this.#trim.run({ app: input.app, keep: revisionsKeptMax });
+      this.#trim.run({
+        app: input.app,
+        keep: revisionsKeptMax,
+        relied: JSON.stringify(this.#reliedOn(input.app)),
+      });
       return revisionOf(row);
     });
   }
@@ -120,6 +125,23 @@ export class SqliteRevisionLog implements RevisionLog {
       const row = this.#byNumber.get(app, number);
       return row && revisionOf(row);
     });
+  }
+
+  /**
+   * Numbers that the reconciler goes by: the version that was good last, the one that is held, the one
+   * that runs, and that of the spec. A person may have gone back to any of them.
+   */
+  #reliedOn(app: string): number[] {
+    const stored = this.#resources.read("App", app);
+    const status = stored && this.#resources.show(stored, "App").status;
+    if (!status) return [];
+    const { revisions, memory } = status;
+    return [
+      memory.good,
+      memory.quarantine?.revertedTo ?? null,
+      revisions.applied,
+      revisions.attempted,
+    ].filter((number) => number !== null);
   }
 
   /** Inside a transaction only: the app is gone. */

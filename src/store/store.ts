@@ -205,7 +205,7 @@ export interface Revision {
 export interface RevisionLog {
   /**
    * The app's revision with this hash, brought up to this spec (what does not make a container may differ), or a new
-   * one with the next number. Keeps the last `revisionsKeptMax`.
+   * one with the next number. Keeps the last `revisionsKeptMax`, and those that the App's status names.
    */
   ensure(input: {
     app: string;

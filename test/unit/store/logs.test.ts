@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished } from "vitest";
+import { emptyMemory } from "../../../src/resources/status.ts";
 import {
   AUDIT_CHANGES_MAX,
   AUDIT_KEPT_MAX,
@@ -179,6 +180,34 @@ describe("revisions", () => {
     expect(numbers[0]).toBe(revisionsKeptMax + 10);
     expect(numbers.at(-1)).toBe(2);
     expect(store.revisions.ensure(input("another")).number).toBe(revisionsKeptMax + 11);
+  });
+
+  it("stay while the reconciler goes by them, however old they are", () => {
+    const { store } = open();
+    makeApp(store, "user:admin");
+    for (const hash of ["good", "held", "runs", "asked", "over"])
+      store.revisions.ensure(input(hash));
+    const app = store.get("App", "web");
+    store.setStatus("App", "web", app?.metadata.uid ?? "", {
+      phase: "running",
+      observedGeneration: 1,
+      conditions: [],
+      revisions: { attempted: 4, applied: 3, stable: null },
+      containers: [],
+      url: null,
+      nextRetryAt: null,
+      restarts: 0,
+      memory: {
+        ...emptyMemory,
+        good: 1,
+        quarantine: { inputs: "", generation: 1, revertedTo: 2, reason: "", message: "" },
+      },
+    });
+    for (let index = 0; index < revisionsKeptMax; index += 1)
+      store.revisions.ensure(input(`h${index}`));
+    const kept = store.revisions.list("web").map(({ specHash }) => specHash);
+    expect(kept).toHaveLength(revisionsKeptMax + 4);
+    expect(kept.slice(-4)).toEqual(["asked", "runs", "held", "good"]);
   });
 });
 
