@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
-import { type FileHandle, lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { lstatSync, renameSync, unlinkSync } from "node:fs";
+import { type FileHandle, lstat, mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Header } from "tar";
 import { BerthError } from "../../base/errors.ts";
@@ -26,6 +27,8 @@ export class ArchiveStore {
   readonly #dir: string;
   readonly #bytesMax: number;
   readonly #parts = new Set<string>();
+  /** Digests that were uploaded more than once in this process. */
+  readonly #repeated = new Set<string>();
 
   constructor(options: { readonly dir: string; readonly bytesMax: number }) {
     this.#dir = options.dir;
@@ -44,7 +47,10 @@ export class ArchiveStore {
     try {
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
       const written = await this.#write(part, stream, signal);
-      await rename(join(this.#dir, part), this.path(written.digest));
+      // In this turn: no removal comes between, and one that follows sees a file that is new.
+      const isKnown = lstatSync(this.path(written.digest), { throwIfNoEntry: false }) !== undefined;
+      renameSync(join(this.#dir, part), this.path(written.digest));
+      if (isKnown) this.#repeated.add(written.digest);
       await syncFolder(this.#dir);
       return written;
     } catch (error) {
@@ -71,9 +77,22 @@ export class ArchiveStore {
     return join(this.#dir, `${digest}${KEPT}`);
   }
 
-  /** Does nothing where there is no such archive. */
-  async remove(digest: string): Promise<void> {
-    await rm(this.path(digest), { force: true });
+  /** True where somebody has uploaded the archive anew, perhaps for an App that does not name it yet. */
+  isRepeated(digest: string): boolean {
+    return this.#repeated.has(digest);
+  }
+
+  /**
+   * Removes an archive that `list` told of, before this returns: what the caller has just seen of its
+   * users is still so. False where it has been uploaded again since, or is gone.
+   */
+  removeUnchanged({ digest, storedAtMs }: KeptArchive): boolean {
+    const file = this.path(digest);
+    const state = lstatSync(file, { throwIfNoEntry: false });
+    if (state?.isFile() !== true || Math.round(state.mtimeMs) !== storedAtMs) return false;
+    unlinkSync(file);
+    this.#repeated.delete(digest);
+    return true;
   }
 
   /** Oldest first. */

@@ -26,11 +26,13 @@ export class BuildQueue {
     this.#options = options;
   }
 
-  /** The build whose result the App waits for: not one that has been told to make way for another. */
+  /** The build whose result the App waits for: not one that has been given up. */
   current(app: string): Job | undefined {
     const waiting = this.#waiting.find((job) => job.app === app);
     const running = this.#running.get(app)?.job;
-    return waiting ?? (running?.ending?.type === "superseded" ? undefined : running);
+    const isGivenUp =
+      running?.ending?.type === "superseded" || running?.ending?.type === "unwanted";
+    return waiting ?? (isGivenUp ? undefined : running);
   }
 
   find(id: number): Job | undefined {

@@ -28,7 +28,7 @@ import type {
 } from "./port.ts";
 import { archivesInUse } from "./protected.ts";
 import { secretMask } from "./secret-mask.ts";
-import { imageOf, sourceName } from "./source-key.ts";
+import { imageOf, isSameSource, sourceName } from "./source-key.ts";
 import { resolveSource } from "./source-resolver.ts";
 import { Sources } from "./sources.ts";
 
@@ -68,6 +68,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   readonly #queue: BuildQueue;
   readonly #results: BuildResults;
   readonly #collector: Collector;
+  readonly #unwatch: () => void;
   #isEnding = false;
 
   constructor(options: BuildServiceOptions) {
@@ -122,6 +123,9 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
       imagesUnderWay: () => this.#queue.all().map((job) => job.image),
       onImageRemoved: options.onImageRemoved ?? (() => {}),
     });
+    this.#unwatch = store.watch(({ kind, type, name }) => {
+      if (kind === "App" && type === "modified") this.#onWritten(name);
+    });
   }
 
   /** Clears up after a process that was killed. Builds nothing. */
@@ -135,6 +139,8 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     store.batch(() => {
       for (const { id } of cut) store.builds.mark(id, "abandoned", { message });
     });
+    // A kill may have come between a write and what follows from it.
+    for (const app of store.list("App")) this.#sources.written(app);
     const logged = await this.#logs.ids();
     for (const { id } of cut)
       if (logged.includes(id)) this.#logs.note(id, `==> abandoned: ${message}`);
@@ -173,9 +179,15 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     this.#results.forget(app);
     this.#sources.forget(app);
     await this.#logs.remove(store.builds.remove({ app, keep: 0 }));
+    const kept = await archives.list();
     const mine = archivesOf(store, app);
     const others = archivesInUse(store, app);
-    for (const digest of mine) if (!others.has(digest)) await archives.remove(digest);
+    for (const archive of kept) {
+      const { digest } = archive;
+      // One that came twice may be for an App that is being made: the collection takes it later.
+      if (mine.has(digest) && !others.has(digest) && !archives.isRepeated(digest))
+        archives.removeUnchanged(archive);
+    }
   }
 
   async cancel(id: number): Promise<boolean> {
@@ -208,9 +220,26 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true;
+    this.#unwatch();
     this.#sources.close();
     await this.#queue.endAll({ type: "shutdown" });
     await this.#tasks[Symbol.asyncDispose]();
+  }
+
+  /** Nothing goes on, and no result waits, for what the App has turned away from. */
+  #onWritten(app: string): void {
+    const resource = this.#options.store.get("App", app);
+    if (!resource) return;
+    this.#sources.written(resource);
+    const image = this.#wantedImage(app);
+    if (image === undefined || !this.#results.get(app, image)) this.#results.forget(app);
+    for (const job of this.#queue.all()) {
+      const why = job.app === app ? whyUnwanted(job.resource, resource) : undefined;
+      if (why === undefined) continue;
+      this.#tasks.run(`end of build ${job.id}`, async () => {
+        await this.#queue.end(job.id, { type: "unwanted", why });
+      });
+    }
   }
 
   #jobFor(resource: Resource<"App">, source: ResolvedSource): Job {
@@ -258,6 +287,18 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
       );
     }
   }
+}
+
+/**
+ * Why a build that was begun for the App as it was is not to go on; undefined where it is. One of an
+ * older version that is held while the spec's own source is another is begun anew where it is still needed.
+ */
+function whyUnwanted(begun: Resource<"App">, now: Resource<"App">): string | undefined {
+  if (now.metadata.deletionTimestamp !== null) return "the app is being deleted";
+  if (now.spec.suspend === true) return "the app is suspended";
+  if (!now.spec.source) return "the app has no source any more";
+  if (!isSameSource(begun.spec.source, now.spec.source)) return "the app has another source now";
+  return undefined;
 }
 
 /** Archives that the App's spec and its revisions name. */

@@ -66,7 +66,7 @@ export class BuildWorker {
   /** A build that ended before it began. */
   drop(job: Job, ending: Ending): void {
     this.#end(job, ending);
-    if (ending.type === "cancelled") this.#options.onChanged(job.app);
+    if (ending.type === "cancelled" || ending.type === "unwanted") this.#options.onChanged(job.app);
   }
 
   #fail(job: Job, error: unknown): void {
@@ -108,6 +108,9 @@ export class BuildWorker {
         return;
       case "superseded":
         this.#close(job, "cancelled", `superseded by build ${ending.by}`);
+        return;
+      case "unwanted":
+        this.#close(job, "cancelled", ending.why);
         return;
       case "forgotten":
         this.#close(job, "cancelled", "the app was deleted");

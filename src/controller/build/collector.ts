@@ -5,10 +5,10 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Store } from "../../store/store.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
-import type { ArchiveStore } from "./archive-store.ts";
+import type { ArchiveStore, KeptArchive } from "./archive-store.ts";
 import type { BuildLogs } from "./build-logs.ts";
 import { type BuiltImage, builtImages, planCollection } from "./collection-plan.ts";
-import { protectedFrom } from "./protected.ts";
+import { archivesInUse, protectedFrom } from "./protected.ts";
 
 /** Records and logs kept of each App: some weeks of an App that is deployed every day. */
 const RECORDS_KEPT_MAX = 50;
@@ -28,6 +28,8 @@ export interface CollectorOptions {
   /** Images that are being made, or wait for it. */
   readonly imagesUnderWay: () => readonly string[];
   readonly onImageRemoved: (reference: string) => void;
+  /** What is known of a build of this App is another thing now. */
+  readonly onChanged: (app: string) => void;
 }
 
 /** Takes away what builds have left behind and nobody goes back to: images, archives, records, logs. */
@@ -83,30 +85,47 @@ export class Collector {
     });
     this.#adopt(builtImages(instance, images));
     await this.#removeImages(plan.images, signal);
-    for (const { digest } of plan.archives) {
-      signal.throwIfAborted();
-      await archives.remove(digest);
-    }
-    if (plan.archives.length > 0) {
-      const bytes = plan.archives.reduce((sum, archive) => sum + archive.bytes, 0);
+    signal.throwIfAborted();
+    this.#removeArchives(plan.archives);
+  }
+
+  /** All in one turn: the images took a while, and somebody may have deployed an archive meanwhile. */
+  #removeArchives(planned: readonly KeptArchive[]): void {
+    const { store, archives } = this.#options;
+    const inUse = archivesInUse(store);
+    const removed = planned.filter(
+      (archive) => !inUse.has(archive.digest) && archives.removeUnchanged(archive),
+    );
+    if (removed.length > 0) {
+      const bytes = removed.reduce((sum, archive) => sum + archive.bytes, 0);
       store.events.record({
         kind: null,
         name: "",
         type: "Normal",
         reason: "ArchivesCollected",
-        message: `${plan.archives.length} uploaded archives that no app names were removed (${formatBytes(bytes)})`,
+        message: `${removed.length} uploaded archives that no app names were removed (${formatBytes(bytes)})`,
       });
     }
   }
 
-  /** A crash between the end of a build and its record leaves an image that no App would take away. */
+  /**
+   * A crash between the end of a build and its record leaves an image that no App would take away, and
+   * a record that does not know that the build was made.
+   */
   #adopt(images: readonly BuiltImage[]): void {
-    const { ownedImages } = this.#options.store;
-    for (const { app, references } of images) {
-      if (!this.#options.store.get("App", app)) continue;
+    const { store, logs, onChanged } = this.#options;
+    const { ownedImages, builds } = store;
+    for (const { app, references, build, bytes } of images) {
+      if (!store.get("App", app)) continue;
       const known = ownedImages.list(app);
       for (const reference of references)
         if (!known.includes(reference)) ownedImages.add(reference, app);
+      const record = builds.get(build);
+      if (record?.state !== "abandoned" || record.app !== app) continue;
+      if (!references.includes(record.image)) continue;
+      builds.mark(build, "succeeded", { imageBytes: bytes });
+      logs.note(build, `==> built ${record.image}: the image was made before Berth ended`);
+      onChanged(app);
     }
   }
 

@@ -4,12 +4,13 @@ import type { BuildLog } from "./build-logs.ts";
 import type { ResolvedSource } from "./port.ts";
 
 /**
- * Why a build ends before it is done. `superseded`: the App wants another image now. `shutdown`:
- * Berth ends, and will be asked again.
+ * Why a build ends before it is done. `superseded`: the App wants another image now. `unwanted`: it
+ * wants none, as `why` says. `shutdown`: Berth ends, and will be asked again.
  */
 export type Ending =
   | { readonly type: "cancelled" }
   | { readonly type: "superseded"; readonly by: number }
+  | { readonly type: "unwanted"; readonly why: string }
   | { readonly type: "timedOut" }
   | { readonly type: "forgotten" }
   | { readonly type: "shutdown" };

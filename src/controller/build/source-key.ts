@@ -12,12 +12,19 @@ const TAG_LENGTH = 16;
  * anew. A credential or an interval does not change what a source stands for.
  */
 export function pinKey(resource: Resource<"App">): string {
-  const { source } = resource.spec;
-  const where =
-    source && "git" in source
-      ? { git: { ...source.git, credential: undefined, interval: undefined } }
-      : source;
+  const where = whereIs(resource.spec.source);
   return digestOf([where, resource.metadata.annotations[DEPLOYED_AT] ?? null]);
+}
+
+/** True where both are in the same place, however they are reached and followed. */
+export function isSameSource(a: AppSource | undefined, b: AppSource | undefined): boolean {
+  return digestOf([whereIs(a)]) === digestOf([whereIs(b)]);
+}
+
+function whereIs(source: AppSource | undefined) {
+  return source && "git" in source
+    ? { git: { ...source.git, credential: undefined, interval: undefined } }
+    : source;
 }
 
 /** Where the image of a revision is: the same source with the same options is the same image, always. */

@@ -3,14 +3,22 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import { parseDuration } from "../../base/units.ts";
-import type { GitSource } from "../../resources/app.ts";
+import type { AppSource, GitSource } from "../../resources/app.ts";
 import { type Resource, SOURCE_REVISION } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import { sameRepository, shownUrl } from "../git/url.ts";
 import { type BuildFailure, isUnexpected, sourceFailure } from "./failures.ts";
 import type { SourceState } from "./port.ts";
 import { secretMask } from "./secret-mask.ts";
-import { imageOf, isCommit, pinKey, sameRef, shortRevision, sourceName } from "./source-key.ts";
+import {
+  imageOf,
+  isCommit,
+  isSameSource,
+  pinKey,
+  sameRef,
+  shortRevision,
+  sourceName,
+} from "./source-key.ts";
 import { type Look, SourceLooks } from "./source-looks.ts";
 import { SourceTimers } from "./source-timers.ts";
 
@@ -39,6 +47,8 @@ export class Sources {
     string,
     { readonly attempt: string; readonly failure: BuildFailure }
   >();
+  /** What the pins are pins of; a pin knows that by a digest only. */
+  readonly #pinned = new Map<string, AppSource>();
   /** Apps whose last refresh failed: one event tells of it, not one each time. */
   readonly #outOfSight = new Set<string>();
 
@@ -88,7 +98,32 @@ export class Sources {
     this.#timers.forget(app);
     this.#failures.delete(app);
     this.#outOfSight.delete(app);
-    this.#options.store.sourcePins.remove(app);
+    this.#pinned.delete(app);
+    // Most Apps have none, and to remove it is a flush to the disk.
+    if (this.#options.store.sourcePins.get(app)) this.unpin(app);
+  }
+
+  /**
+   * The App has been written, or is there at the start. What was found out for another source counts
+   * no more, not even where that source comes back. (The pin of before a person asked anew stays until
+   * there is another: a rollback wants to know what was wanted last.)
+   */
+  written(resource: Resource<"App">): void {
+    const { name } = resource.metadata;
+    const { source } = resource.spec;
+    if (!source) {
+      this.forget(name);
+      return;
+    }
+    const isPinned = this.#options.store.sourcePins.get(name)?.key === pinKey(resource);
+    const pinned = this.#pinned.get(name);
+    if (isPinned) this.#pinned.set(name, source);
+    else if (pinned && !isSameSource(pinned, source)) this.unpin(name);
+    const attempt = this.#attempt(resource);
+    if (this.#failures.get(name)?.attempt !== attempt) this.#failures.delete(name);
+    // A look at what is pinned goes on: only its credential is another one.
+    const look = this.#looks.of(name);
+    if (look && look.attempt !== attempt && !isPinned) this.#looks.end(name);
   }
 
   /** Looks at all Apps that follow this repository; returns their names. */
@@ -114,6 +149,7 @@ export class Sources {
 
   /** Forgets what was pinned, because it is not to be had any more: the next question looks anew. */
   unpin(app: string): void {
+    this.#pinned.delete(app);
     this.#options.store.sourcePins.remove(app);
   }
 
@@ -171,6 +207,7 @@ export class Sources {
       this.#follow(resource);
       return;
     }
+    if (resource.spec.source) this.#pinned.set(app, resource.spec.source);
     store.batch(() => {
       store.sourcePins.set(app, { key, revision, resolvedAtMs: clock.now() });
       if (!isKnown) return;
