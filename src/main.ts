@@ -157,6 +157,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
     new WebhookSender({ store, clock, logger, version, random: Math.random }),
   );
   webhooks.start();
+  await git
+    .start()
+    .catch((error: unknown) => logger.warn({ err: error }, "old files of git were not removed"));
   await builds.start();
   ingress.start(ending.signal);
   manager.start();

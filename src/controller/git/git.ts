@@ -70,6 +70,12 @@ export class Git implements GitClient {
     this.#memoryPackBytesMax = options.memoryPackBytesMax ?? MEMORY_PACK_BYTES_MAX;
   }
 
+  /** Removes what a process that was killed left behind, deploy keys among it; for the start. */
+  async start(): Promise<void> {
+    this.#ready ??= this.#prepare();
+    await this.#ready;
+  }
+
   async resolve(remote: GitRemote, ref: string | undefined, signal: AbortSignal): Promise<string> {
     const url = parseGitUrl(remote.url);
     const commit = fullCommit(ref);
@@ -226,8 +232,7 @@ export class Git implements GitClient {
 
   /** A folder for one piece of work. What an earlier process left is removed first. */
   async #scratch(): Promise<{ path: string } & AsyncDisposable> {
-    this.#ready ??= this.#prepare();
-    await this.#ready;
+    await this.start();
     const path = join(this.#work, randomUUID());
     await mkdir(path, { mode: 0o700 });
     return {

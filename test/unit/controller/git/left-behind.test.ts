@@ -1,0 +1,16 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { Git } from "../../../../src/controller/git/git.ts";
+
+test("a deploy key that a killed process left is gone after the start", async () => {
+  const dir = mkdtempSync(join(tmpdir(), "berth-git-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  mkdirSync(join(dir, "work", "left"), { recursive: true });
+  writeFileSync(join(dir, "work", "left", "key"), "private");
+  writeFileSync(join(dir, "known_hosts"), "git.example.org ssh-ed25519 AAAA\n");
+  await new Git({ dir }).start();
+  expect(readdirSync(join(dir, "work"))).toEqual([]);
+  expect(readdirSync(dir)).toContain("known_hosts");
+});
