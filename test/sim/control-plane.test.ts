@@ -7,7 +7,7 @@ import { simulate } from "./simulation.ts";
  */
 const environment = process.env;
 const from = Number(environment["BERTH_SIM_FROM"] ?? "1");
-const runs = Number(environment["BERTH_SIM_RUNS"] ?? "600");
+const runs = Number(environment["BERTH_SIM_RUNS"] ?? "300");
 const single = environment["BERTH_SIM_SEED"];
 const GROUPS = 12;
 
