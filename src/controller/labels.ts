@@ -14,12 +14,35 @@ export const LOOPBACK_PORT = "dev.berth.loopback-port";
 export const COMPONENT = "dev.berth.component";
 /**
  * On built images, in place of INSTANCE and APP: a container inherits its image's labels, and neither the
- * engine's own containers of a build nor one that a person starts from the image are ours.
+ * engine's own containers of a build nor one that a person starts from the image are ours. The instance's id
+ * follows. One label says everything, because the classic builder makes a step, and a layer, of each.
  */
-export const IMAGE_INSTANCE = "dev.berth.image.instance";
-export const IMAGE_APP = "dev.berth.image.app";
-/** On built images: the commit or digest that they were made of, and the record of the build. */
-export const REVISION = "dev.berth.revision";
-export const BUILD = "dev.berth.build";
+export const IMAGE_PREFIX = "dev.berth.image.";
 /** The port on which the App of this container takes requests. */
 export const PORT = "dev.berth.port";
+
+/** What a built image says of itself. */
+export interface ImageOrigin {
+  readonly app: string;
+  /** Number of the build's record. */
+  readonly build: number;
+  /** The commit or digest that it was made of. */
+  readonly revision: string;
+}
+
+export function imageLabels(
+  instance: string,
+  { app, build, revision }: ImageOrigin,
+): Readonly<Record<string, string>> {
+  return { [IMAGE_PREFIX + instance]: `${app} ${build} ${revision}` };
+}
+
+/** Undefined for an image that this instance has not built. */
+export function imageOrigin(
+  instance: string,
+  labels: Readonly<Record<string, string>>,
+): ImageOrigin | undefined {
+  const match = /^(\S+) (\d+) (\S+)$/.exec(labels[IMAGE_PREFIX + instance] ?? "");
+  const [, app = "", build = "", revision = ""] = match ?? [];
+  return match ? { app, build: Number(build), revision } : undefined;
+}

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { BerthError } from "../../src/base/errors.ts";
-import { IMAGE_INSTANCE, INSTANCE } from "../../src/controller/labels.ts";
+import { IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
@@ -61,7 +61,7 @@ export function buildContract(
   function options(dockerfile: string, changes: Partial<BuildImageOptions> = {}) {
     return {
       tag,
-      labels: { [IMAGE_INSTANCE]: instance, version: "1" },
+      labels: { [IMAGE_PREFIX + instance]: "app 1 commit", version: "1" },
       dockerfile,
       args: {},
       builder,
@@ -139,7 +139,10 @@ export function buildContract(
       {
         id: imageId,
         tags: [tag],
-        labels: expect.objectContaining({ [IMAGE_INSTANCE]: instance, version: "1" }),
+        labels: expect.objectContaining({
+          [IMAGE_PREFIX + instance]: "app 1 commit",
+          version: "1",
+        }),
         bytes,
         createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       },

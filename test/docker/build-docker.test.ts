@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { RootFs } from "../../scripts/base-image.mjs";
 import { systemClock } from "../../src/base/clock.ts";
-import { IMAGE_INSTANCE } from "../../src/controller/labels.ts";
+import { IMAGE_PREFIX } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
 import type { BuildImageOptions, BuildOutput } from "../../src/controller/runtime/port.ts";
 import { dockerClient, dockerHost } from "../support/engine.ts";
@@ -29,7 +29,7 @@ afterAll(async () => {
 function options(changes: Partial<BuildImageOptions> = {}): BuildImageOptions {
   return {
     tag,
-    labels: { [IMAGE_INSTANCE]: instance },
+    labels: { [IMAGE_PREFIX + instance]: "app 1 commit" },
     dockerfile: "Dockerfile",
     args: {},
     builder: "classic",

@@ -12,7 +12,7 @@ import {
 } from "../../src/controller/build/build-service.ts";
 import type { BuildState, ResolvedSource } from "../../src/controller/build/port.ts";
 import { Git } from "../../src/controller/git/git.ts";
-import { APP, IMAGE_APP, IMAGE_INSTANCE, INSTANCE, REVISION } from "../../src/controller/labels.ts";
+import { APP, IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
 import type { AppSpec } from "../../src/resources/app.ts";
 import type { Resource } from "../../src/resources/resource.ts";
@@ -92,9 +92,7 @@ describe("a build on the engine", () => {
     expect(await ended(app, source)).toEqual({ type: "succeeded", id: 1 });
     const image = await docker.getImage(source.image).inspect();
     expect(image.Config.Labels).toMatchObject({
-      [IMAGE_INSTANCE]: instance,
-      [IMAGE_APP]: "web",
-      [REVISION]: commit,
+      [IMAGE_PREFIX + instance]: `web 1 ${commit}`,
     });
     const history: unknown = await docker.getImage(source.image).history();
     expect(JSON.stringify([history, image])).not.toContain(TOKEN);

@@ -9,7 +9,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { listSource } from "../../src/base/source-tree/list.ts";
 import { packSource } from "../../src/base/source-tree/pack.ts";
 import { TreeReader } from "../../src/base/source-tree/tree-reader.ts";
-import { IMAGE_INSTANCE } from "../../src/controller/labels.ts";
+import { IMAGE_PREFIX } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
 import { chooseDockerfile } from "../../src/resources/recipe/choose.ts";
 import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
@@ -94,7 +94,7 @@ async function build(
     packSource(tree, { added, mtimeMs: Date.now() }, signal),
     {
       tag: `berth.test/recipe-${instance}:1`,
-      labels: { [IMAGE_INSTANCE]: instance },
+      labels: { [IMAGE_PREFIX + instance]: "app 1 commit" },
       dockerfile: chosen.path,
       args: {},
       builder: "classic",

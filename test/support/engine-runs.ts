@@ -2,7 +2,7 @@ import { appendFile, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import type Docker from "dockerode";
 import { privateEngineDir, privateEngineHost } from "../../scripts/engine.mjs";
-import { IMAGE_INSTANCE, INSTANCE } from "../../src/controller/labels.ts";
+import { IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
 import { connectTo, TEST_LABEL } from "./engine-client.ts";
 
 /** One file for each run of the tests that goes on now, named by its process, listing the instances it made. */
@@ -77,9 +77,18 @@ export async function sweep(docker: Docker, label: string): Promise<void> {
   await Promise.all(networks.map((it) => gone(docker.getNetwork(it.Id).remove())));
   const { Volumes: volumes } = await docker.listVolumes({ filters });
   await Promise.all((volumes ?? []).map((it) => gone(docker.getVolume(it.Name).remove())));
-  const built = label.startsWith(INSTANCE) ? label.replace(INSTANCE, IMAGE_INSTANCE) : label;
-  const images = await docker.listImages({ filters: { label: [built] } });
+  const images = label.startsWith(INSTANCE)
+    ? await builtImages(docker, label.slice(INSTANCE.length + 1))
+    : await docker.listImages({ filters });
   await Promise.all(images.map((it) => gone(docker.getImage(it.Id).remove({ force: true }))));
+}
+
+/** Of one instance, or of every one. */
+async function builtImages(docker: Docker, instance: string): Promise<Docker.ImageInfo[]> {
+  const images = await docker.listImages();
+  return images.filter((image) =>
+    Object.keys(image.Labels ?? {}).some((key) => key.startsWith(IMAGE_PREFIX + instance)),
+  );
 }
 
 /** Others may remove the same at the same time; what could not be removed is met by the next sweep. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { delay, timestamp } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
-import { IMAGE_INSTANCE } from "../../src/controller/labels.ts";
+import { IMAGE_PREFIX } from "../../src/controller/labels.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
@@ -103,7 +103,7 @@ export class FakeImageBuilder {
 
   list(instance: string): OwnImage[] {
     return [...this.#images]
-      .filter(([, image]) => image.labels[IMAGE_INSTANCE] === instance)
+      .filter(([, image]) => IMAGE_PREFIX + instance in image.labels)
       .map(([id, image]) => ({
         id,
         tags: this.#tagsOf(id),

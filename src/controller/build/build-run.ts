@@ -8,7 +8,7 @@ import type { Store } from "../../store/store.ts";
 import { allRegistryAuths } from "../apps/registry-auth.ts";
 import type { GitClient, SourceLimits } from "../git/port.ts";
 import { shownUrl } from "../git/url.ts";
-import * as labels from "../labels.ts";
+import { imageLabels } from "../labels.ts";
 import type { BuildOutput, ContainerRuntime } from "../runtime/port.ts";
 import type { ArchiveStore } from "./archive-store.ts";
 import { prepareContext } from "./context.ts";
@@ -83,12 +83,11 @@ export async function runBuild(
       context.tar,
       {
         tag: job.image,
-        labels: {
-          [labels.IMAGE_INSTANCE]: options.store.instanceId,
-          [labels.IMAGE_APP]: job.app,
-          [labels.REVISION]: job.source.revision,
-          [labels.BUILD]: String(job.id),
-        },
+        labels: imageLabels(options.store.instanceId, {
+          app: job.app,
+          build: job.id,
+          revision: job.source.revision,
+        }),
         dockerfile: context.dockerfile,
         target: build?.target,
         args: build?.args ?? {},

@@ -1,4 +1,4 @@
-import { BUILD, IMAGE_APP, IMAGE_INSTANCE } from "../labels.ts";
+import { imageOrigin } from "../labels.ts";
 import type { OwnImage } from "../runtime/port.ts";
 import type { KeptArchive } from "./archive-store.ts";
 import type { Protected } from "./protected.ts";
@@ -66,14 +66,13 @@ export function planCollection(input: CollectionInput): Collection {
 /** What this instance built, of all that it is shown: by its labels, and under the names that it gives. */
 export function builtImages(instance: string, images: readonly OwnImage[]): BuiltImage[] {
   return images.flatMap(({ id, bytes, labels, tags, createdAt }) => {
-    const app = labels[IMAGE_APP];
-    if (labels[IMAGE_INSTANCE] !== instance || app === undefined || labels[BUILD] === undefined)
-      return [];
+    const origin = imageOrigin(instance, labels);
+    if (!origin) return [];
+    const { app, build } = origin;
     const repository = `${imageRepository(instance, app)}:`;
     const references = tags.filter((tag) => tag.startsWith(repository));
     // Somebody gave it a name of their own, or made it from one of ours, whose labels it inherits.
     if (references.length === 0 || references.length < tags.length) return [];
-    const build = Number(labels[BUILD]);
     return [{ app, id, bytes, madeAtMs: Date.parse(createdAt), build, references }];
   });
 }

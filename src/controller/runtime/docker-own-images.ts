@@ -1,5 +1,5 @@
 import { timestamp } from "../../base/clock.ts";
-import { IMAGE_INSTANCE } from "../labels.ts";
+import { IMAGE_PREFIX } from "../labels.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { statusOf } from "./docker-errors.ts";
 import { at } from "./docker-json.ts";
@@ -19,7 +19,7 @@ export async function listImages(
 ): Promise<OwnImage[]> {
   const found = await connection.call("list images", READ_LIMIT_MS, signal, (docker, abortSignal) =>
     docker.listImages({
-      filters: { label: [`${IMAGE_INSTANCE}=${filter.instance}`] },
+      filters: { label: [IMAGE_PREFIX + filter.instance] },
       abortSignal,
     }),
   );

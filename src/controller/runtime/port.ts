@@ -79,7 +79,7 @@ export interface ContainerRuntime {
     onOutput: (line: BuildOutput) => void,
     signal: AbortSignal,
   ): Promise<{ readonly imageId: string; readonly bytes: number }>;
-  /** Images that carry IMAGE_INSTANCE with this value. */
+  /** Images that carry the label of this instance's builds (IMAGE_PREFIX). */
   listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<OwnImage[]>;
   /** Bytes that are free where the engine keeps images; undefined where that cannot be told. */
   freeBytes(signal: AbortSignal): Promise<number | undefined>;

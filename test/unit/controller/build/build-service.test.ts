@@ -4,7 +4,7 @@ import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { BerthError, NotFoundError } from "../../../../src/base/errors.ts";
 import { buildMetrics } from "../../../../src/controller/build/build-metrics.ts";
-import { BUILD, IMAGE_APP, IMAGE_INSTANCE, REVISION } from "../../../../src/controller/labels.ts";
+import { imageLabels, imageOrigin } from "../../../../src/controller/labels.ts";
 import { DEPLOYED_AT, SOURCE_REVISION } from "../../../../src/resources/resource.ts";
 import { BuildBench, commitOf, REPOSITORY, writeFiles } from "../../../support/build-bench.ts";
 
@@ -26,12 +26,9 @@ describe("a build", () => {
     expect(await bench.ended(app, source)).toEqual({ type: "succeeded", id: 1 });
     const [image] = bench.builder.list("0123abcd");
     expect(image?.tags).toEqual([source.image]);
-    expect(image?.labels).toEqual({
-      [IMAGE_INSTANCE]: "0123abcd",
-      [IMAGE_APP]: "web",
-      [REVISION]: commitOf("a"),
-      [BUILD]: "1",
-    });
+    expect(image?.labels).toEqual(
+      imageLabels("0123abcd", { app: "web", build: 1, revision: commitOf("a") }),
+    );
     expect(bench.store.builds.get(1)).toMatchObject({
       app: "web",
       state: "succeeded",
@@ -312,11 +309,9 @@ describe("the queue", () => {
     expect(await bench.service.cancel(1)).toBe(true);
     expect(await bench.ended(at(apps, 1), at(sources, 1))).toMatchObject({ type: "succeeded" });
     expect(await bench.ended(at(apps, 2), at(sources, 2))).toMatchObject({ type: "succeeded" });
-    expect(bench.builder.runs.map(({ options }) => options.labels[IMAGE_APP])).toEqual([
-      "one",
-      "two",
-      "three",
-    ]);
+    expect(
+      bench.builder.runs.map(({ options }) => imageOrigin("0123abcd", options.labels)?.app),
+    ).toEqual(["one", "two", "three"]);
   });
 
   test("gives up what an app no longer wants, running or waiting", async () => {

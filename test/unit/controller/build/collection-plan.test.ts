@@ -4,7 +4,7 @@ import {
   type CollectionInput,
   planCollection,
 } from "../../../../src/controller/build/collection-plan.ts";
-import { BUILD, IMAGE_APP, IMAGE_INSTANCE } from "../../../../src/controller/labels.ts";
+import { IMAGE_PREFIX, imageLabels } from "../../../../src/controller/labels.ts";
 import type { OwnImage } from "../../../../src/controller/runtime/port.ts";
 
 const NOW = Date.parse("2030-01-01T12:00:00Z");
@@ -50,8 +50,8 @@ describe("images", () => {
   test("only what this instance built is looked at", () => {
     const own = image("web", 1);
     const strangers = [
-      { ...own, labels: { ...own.labels, [IMAGE_INSTANCE]: "ffffffff" } },
-      { ...own, labels: { [IMAGE_INSTANCE]: "0123abcd", [IMAGE_APP]: "web" } },
+      { ...own, labels: imageLabels("ffffffff", { app: "web", build: 1, revision: "r" }) },
+      { ...own, labels: { [`${IMAGE_PREFIX}0123abcd`]: "web" } },
       { ...own, tags: [...own.tags, "mine:1"] },
       { ...own, tags: ["mine:1"] },
       { ...own, tags: [] },
@@ -98,7 +98,7 @@ function image(app: string, age: number, bytes = 1): OwnImage {
   return {
     id: `id-${app}-${age}`,
     tags: [tag(app, age)],
-    labels: { [IMAGE_INSTANCE]: "0123abcd", [IMAGE_APP]: app, [BUILD]: String(age) },
+    labels: imageLabels("0123abcd", { app, build: age, revision: "r" }),
     bytes,
     createdAt: new Date(NOW - 100 * HOUR_MS + age * HOUR_MS).toISOString(),
   };
