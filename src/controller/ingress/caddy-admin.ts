@@ -3,7 +3,7 @@ import { BerthError } from "../../base/errors.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 
 /** Loading may provision many modules; asking is answered at once by a Caddy that lives. */
-const LOAD_LIMIT_MS = 60_000;
+const LOAD_LIMIT_MS = 20_000;
 const ASK_LIMIT_MS = 5_000;
 const PING_LIMIT_MS = 2_000;
 /** Far above what hundreds of Apps with options come to. */

@@ -64,7 +64,8 @@ export class ConfigLoader {
     this.#version ??= await host.version(signal);
     let running = await this.#admin.config(signal);
     if (running === undefined || !(this.#isChecked || (await host.isAsWanted(signal)))) {
-      await this.#start(sites, signal);
+      if (running !== undefined || !(await this.#recovers(signal)))
+        await this.#start(sites, signal);
       running = await this.#admin.config(signal);
     }
     this.#isChecked = true;
@@ -111,6 +112,18 @@ export class ConfigLoader {
     throw new BerthError("internal", "Caddy does not answer", {
       hint: "look into caddy.log and caddy.out in the ingress folder of the data directory",
     });
+  }
+
+  /**
+   * True where a Caddy that runs, and did not answer, does so after all, as one that is just starting. One that
+   * hangs is ended before anything else is tried: it may hold locks that a check of its successor waits for.
+   */
+  async #recovers(signal: AbortSignal): Promise<boolean> {
+    const { host } = this.#options;
+    if (!(await host.runs(signal))) return false;
+    if (await this.#comesUp(signal)) return true;
+    await host.stop(signal);
+    return false;
   }
 
   async #comesUp(signal: AbortSignal): Promise<boolean> {

@@ -212,6 +212,8 @@ describe("collection", () => {
     ];
     // An image too many makes the collection wait, after it has made its plan.
     await buildAll("web", ["a", "b"]);
+    // No collection of the service before may still be under way.
+    await bench.service[Symbol.asyncDispose]();
     const remove = bench.runtime.removeImage.bind(bench.runtime);
     bench.runtime.removeImage = async (reference, signal) => {
       bench.apply("new", { source: { archive: named } });
