@@ -274,10 +274,11 @@ export class AppRun {
         await this.#context.executor.executeAll(operations, desired.name, created, signal);
         hasActed = true;
       } catch (error) {
-        const recovery = recoverFrom(this.#context, operation, desired, error);
+        const view = { desired, containers: this.#containers };
+        const recovery = await recoverFrom(this.#context, operation, view, error, signal);
         if (recovery === "wait") {
-          const view = { desired, memory: this.#memory, serving: this.#serving() };
-          const failure = cannotBeMade(this.#context, this.#resource, view, operation, error);
+          const more = { desired, memory: this.#memory, serving: this.#serving() };
+          const failure = cannotBeMade(this.#context, this.#resource, more, operation, error);
           if (!failure) throw error;
           this.#giveUp(desired, failure);
         }
