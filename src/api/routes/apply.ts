@@ -7,7 +7,7 @@ import { issueText, readManifest } from "../../resources/validate.ts";
 import type { PlanView } from "../../resources/wire/apps.ts";
 import { ApplyAnswer, ApplyBody } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/schema.ts";
-import type { ApplyIntent, ApplyResult } from "../../store/store.ts";
+import type { ApplyResult } from "../../store/store.ts";
 import { answers, writeQueryFields } from "../answers.ts";
 import { assertAllDomainsFree, plannedResource, waitUntilReady } from "../app-writes.ts";
 import type { Api, ApiContext } from "../context.ts";
