@@ -76,7 +76,7 @@ export class CaddyAdmin {
               : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }),
           },
           agent: false,
-          signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
+          signal,
         },
         (response) => {
           const chunks: Buffer[] = [];
@@ -95,6 +95,10 @@ export class CaddyAdmin {
           );
         },
       );
+      // A timer, and no AbortSignal.timeout behind AbortSignal.any: Node 20 may collect these as garbage
+      // while they are waited for, and then nothing ever ends the request.
+      const late = setTimeout(() => outgoing.destroy(new Error("no answer in time")), limitMs);
+      outgoing.once("close", () => clearTimeout(late));
       outgoing.once("error", fail);
       outgoing.end(body);
     });
