@@ -1,6 +1,7 @@
 import { BerthError, isAbort } from "../../base/errors.ts";
 import { digestSource } from "../../base/source-tree/digest.ts";
 import { listSource } from "../../base/source-tree/list.ts";
+import { timeLimit } from "../../base/time-limit.ts";
 import type { AppSpec } from "../../resources/app.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
@@ -37,9 +38,9 @@ export async function resolveSource(
   }
   if ("local" in source) return digestFolder(source.local, resource.spec, sourceLimits, signal);
   const remote = remoteOf(store, source.git);
-  const limit = AbortSignal.timeout(RESOLVE_LIMIT_MS);
+  using bound = timeLimit(signal, RESOLVE_LIMIT_MS);
   try {
-    return await git.resolve(remote, source.git.ref, AbortSignal.any([signal, limit]));
+    return await git.resolve(remote, source.git.ref, bound.signal);
   } catch (error) {
     if (!isAbort(error) || signal.aborted) throw error;
     throw new BerthError(

@@ -4,6 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Config } from "../../base/config.ts";
 import { BerthError, isAbort, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
+import { timeLimit } from "../../base/time-limit.ts";
 import type { Store } from "../../store/store.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 import { storageFolder } from "./caddy-config.ts";
@@ -104,17 +105,18 @@ export async function openIngress(
   });
 }
 
-function reachFrom(
+async function reachFrom(
   { runtime, store, config }: OpenIngressOptions,
   signal: AbortSignal,
 ): Promise<Ingress["reach"]> {
-  const bound = AbortSignal.any([signal, AbortSignal.timeout(ENGINE_LIMIT_MS)]);
-  return findReach({ runtime, store, dockerHost: config.dockerHost, signal: bound }).catch(
-    (error: unknown) => {
-      if (signal.aborted) throw error;
-      return "published";
-    },
-  );
+  using bound = timeLimit(signal, ENGINE_LIMIT_MS);
+  const { dockerHost } = config;
+  try {
+    return await findReach({ runtime, store, dockerHost, signal: bound.signal });
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return "published";
+  }
 }
 
 async function endOther(
@@ -126,11 +128,11 @@ async function endOther(
   const { store, logger } = options;
   const before = store.settings.get(RAN_KEY);
   if (before !== mode && (before === "process" || before === "container")) {
-    const bound = AbortSignal.any([signal, AbortSignal.timeout(END_LIMIT_MS)]);
+    using bound = timeLimit(signal, END_LIMIT_MS);
     const other =
       before === "process" ? processOf(options, paths, "caddy") : await containerOf(options, paths);
     try {
-      await other.stop(bound);
+      await other.stop(bound.signal);
     } catch (error) {
       if (signal.aborted) throw error;
       // It is tried again at the next start.
@@ -233,14 +235,14 @@ async function lookForImage(
   { runtime, config, logger }: OpenIngressOptions,
   signal: AbortSignal,
 ): Promise<"there" | "missing" | "unknown"> {
-  const bound = AbortSignal.any([signal, AbortSignal.timeout(PULL_LIMIT_MS)]);
+  using bound = timeLimit(signal, PULL_LIMIT_MS);
   try {
-    if (await runtime.inspectImage(config.ingressImage, bound)) return "there";
-    await runtime.pullImage(config.ingressImage, undefined, () => {}, bound);
+    if (await runtime.inspectImage(config.ingressImage, bound.signal)) return "there";
+    await runtime.pullImage(config.ingressImage, undefined, () => {}, bound.signal);
     return "there";
   } catch (error) {
     if (signal.aborted) throw error;
-    const isSlow = isAbort(error) || bound.aborted;
+    const isSlow = isAbort(error) || bound.signal.aborted;
     logger.debug({ error: isSlow ? "it took too long" : messageOf(error) }, "no image of caddy");
     const isAway = error instanceof BerthError && error.code === "engine_unreachable";
     return isSlow || isAway ? "unknown" : "missing";
