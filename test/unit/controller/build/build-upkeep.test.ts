@@ -1,4 +1,11 @@
-import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { BuildServiceOptions } from "../../../../src/controller/build/build-service.ts";
@@ -210,6 +217,8 @@ describe("collection", () => {
       await uploadAlone("2"),
       await uploadAlone("3"),
     ];
+    // The very bytes: packed anew in another second they would be another archive.
+    const bytes = readFileSync(bench.archives.path(uploaded));
     // An image too many makes the collection wait, after it has made its plan.
     await buildAll("web", ["a", "b"]);
     // No collection of the service before may still be under way.
@@ -217,7 +226,12 @@ describe("collection", () => {
     const remove = bench.runtime.removeImage.bind(bench.runtime);
     bench.runtime.removeImage = async (reference, signal) => {
       bench.apply("new", { source: { archive: named } });
-      await uploadAlone("2");
+      await bench.service.upload(
+        (async function* () {
+          yield bytes;
+        })(),
+        signal,
+      );
       return remove(reference, signal);
     };
     bench.newService(limited({ keep: 1 }));
