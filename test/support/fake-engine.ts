@@ -61,8 +61,6 @@ export interface FakeContainer {
   nanoCpus: number | null;
   unhealthy: boolean;
   readonly networks: Map<string, readonly string[]>;
-  /** The network that it was made on: another one of the same name is not it. */
-  readonly madeOn: Labels | undefined;
   published: PublishSpec[];
   /** On every network; another one after each start, as an engine gives them out. */
   address: string;
@@ -185,7 +183,6 @@ export class FakeEngine {
       nanoCpus: spec.nanoCpus ?? null,
       unhealthy: false,
       networks: new Map([[spec.network, spec.aliases]]),
-      madeOn: this.networks.get(spec.network),
       published: [],
       address: "",
       lines: [],
@@ -205,9 +202,7 @@ export class FakeEngine {
       throw new BerthError(code, message);
     };
     for (const network of container.networks.keys()) {
-      const now = this.networks.get(network);
-      const isOther = network === container.spec.network && now !== container.madeOn;
-      if (!now || isOther) fail("engine_error", `network ${network} not found`);
+      if (!this.networks.has(network)) fail("engine_error", `network ${network} not found`);
     }
     if (container.image.startError !== undefined) fail("engine_error", container.image.startError);
     const published = container.spec.publish.map((publish) => {

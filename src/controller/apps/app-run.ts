@@ -274,11 +274,10 @@ export class AppRun {
         await this.#context.executor.executeAll(operations, desired.name, created, signal);
         hasActed = true;
       } catch (error) {
-        const view = { desired, containers: this.#containers };
-        const recovery = await recoverFrom(this.#context, operation, view, error, signal);
+        const recovery = recoverFrom(this.#context, operation, desired, error);
         if (recovery === "wait") {
-          const more = { desired, memory: this.#memory, serving: this.#serving() };
-          const failure = cannotBeMade(this.#context, this.#resource, more, operation, error);
+          const view = { desired, memory: this.#memory, serving: this.#serving() };
+          const failure = cannotBeMade(this.#context, this.#resource, view, operation, error);
           if (!failure) throw error;
           this.#giveUp(desired, failure);
         }

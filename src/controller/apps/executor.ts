@@ -124,14 +124,6 @@ export class Executor {
     if (failed) throw failed.reason;
   }
 
-  /** Takes a container away that could not be started again. */
-  async removeStarted(operation: Operation, app: string, signal: AbortSignal): Promise<void> {
-    if (operation.type !== "startContainer" || operation.id === null) return;
-    const { id, name } = operation;
-    const cause = "it could not be started again";
-    await this.execute({ type: "removeContainer", id, name, cause }, app, new Map(), signal);
-  }
-
   /** After the engine was away nothing is taken for granted. */
   forgetEnsured(): void {
     this.#ensured.clear();

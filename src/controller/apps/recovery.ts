@@ -1,38 +1,26 @@
 import { BerthError } from "../../base/errors.ts";
-import type { ObservedContainer } from "../runtime/port.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
 import type { Operation } from "./plan/model.ts";
 
 /**
  * What a failed operation leaves to try: planning anew because the image turned out to be absent,
- * planning anew because what there is has changed, or waiting it out.
+ * planning anew because the failure has changed what there is, or waiting it out.
  */
 export type Recovery = "image-absent" | "plan-anew" | "wait";
 
-export async function recoverFrom(
+export function recoverFrom(
   context: ReconcilerContext,
   operation: Operation,
-  {
-    desired,
-    containers,
-  }: { readonly desired: DesiredApp; readonly containers: readonly ObservedContainer[] },
+  desired: DesiredApp,
   error: unknown,
-  signal: AbortSignal,
-): Promise<Recovery> {
+): Recovery {
   if (!(error instanceof BerthError)) return "wait";
   if (operation.type === "createContainer" && error.code === "image_not_found") {
     context.images.absent(desired.image);
     return "image-absent";
   }
   if (operation.type !== "startContainer") return "wait";
-  // It ran before, so what has changed is around it: its network is another one of the same name, as after a
-  // prune, or a device is gone. A new container takes up what is there now.
-  const known = containers.find(({ id }) => id === operation.id);
-  if (error.code === "engine_error" && known && known.startedAt !== null) {
-    await context.executor.removeStarted(operation, desired.name, signal);
-    return "plan-anew";
-  }
   // The engine keeps the reason with the container, where the restart budget finds it.
   if (error.code === "engine_error") return "plan-anew";
   return error.code === "port_taken" &&

@@ -585,14 +585,3 @@ test("a stop in the middle of a build, and a start, bring back what ran", async 
   await world.clock.advance(10_000);
   expect(world.servedBy("web")).toEqual([world.builds.imageOf("web", "commit1")]);
 });
-
-test("apps whose network was taken away while they were stopped come back on a new one", async () => {
-  await using world = await serving();
-  await world.kill();
-  for (const { id } of world.containersOf("web")) world.engine.kill(id, 0);
-  world.engine.networks.clear();
-  world.boot();
-  await world.ready("web");
-  expect(world.servedBy("web")).toEqual(["web:1"]);
-  expect(world.app("web")?.status?.restarts).toBeLessThan(2);
-});

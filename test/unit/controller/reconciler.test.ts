@@ -382,7 +382,6 @@ describe("failures", () => {
     world.apply("web", web);
     const port = world.store.ports.lease("web", 0, 80);
     world.engine.setImage("other:1", {});
-    world.engine.networks.set("bridge", {});
     const taken = world.engine.create({
       name: "other",
       image: "other:1",
@@ -394,6 +393,7 @@ describe("failures", () => {
       publish: [{ containerPort: 80, protocol: "tcp", hostAddress: "127.0.0.1", hostPort: port }],
       stopGraceMs: 1,
     });
+    world.engine.networks.set("bridge", {});
     world.engine.start(taken.id);
     await world.ready("web");
     expect(world.app("web")?.status?.url).not.toBe(`http://127.0.0.1:${port}`);
