@@ -1,4 +1,3 @@
-import type { ObservedContainer } from "../../runtime/port.ts";
 import { planContainers, planCreations, planOldRestart } from "./containers.ts";
 import { decideCreations } from "./creations.ts";
 import { type Draft, removals } from "./draft.ts";
@@ -15,9 +14,9 @@ export function planRecreate(draft: Draft): void {
   const creations = decideCreations(draft, kept);
   const steps = draft.collect(() => {
     if (creations.areHeld) {
-      if (observed.isStalled) keepServing(draft, old);
-      else if (old.length === 0) planContainers(draft, kept);
-      else for (const container of old) if (hasEnded(container)) planOldRestart(draft, container);
+      // A stalled version is left as it failed; one before it that runs, or ran until then, is kept up.
+      if (!observed.isStalled && old.length === 0) planContainers(draft, kept);
+      for (const container of old) if (hasEnded(container)) planOldRestart(draft, container);
       return;
     }
     const graceMs = desired.app.stopGraceMs;
@@ -28,9 +27,4 @@ export function planRecreate(draft: Draft): void {
   });
   planRoute(draft, steps);
   draft.add(...steps);
-}
-
-/** A stalled version is left as it failed; one before it that still runs, or ran when it failed, is kept up. */
-function keepServing(draft: Draft, old: readonly ObservedContainer[]): void {
-  for (const container of old) if (hasEnded(container)) planOldRestart(draft, container);
 }
