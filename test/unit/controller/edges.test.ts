@@ -384,21 +384,6 @@ test("a stalled app with one healthy replica sends no request to the dead one", 
   expect(world.servedBy("web")).toEqual(["web:1"]);
 });
 
-test("recreate does not stop what runs for an image that was removed since it was last seen", async () => {
-  const spec: AppSpec = { ...web, volumes: [{ name: "data", path: "/data" }] };
-  await using world = await serving(spec);
-  for (const image of ["web:2", "web:1"]) {
-    world.apply("web", { ...spec, image });
-    await world.ready("web");
-    await world.clock.advance(15_000);
-  }
-  world.engine.held.delete("web:2");
-  world.engine.registry.delete("web:2");
-  world.apply("web", { ...spec, image: "web:2", rollout: { autoRevert: false } });
-  await world.clock.advance(30_000);
-  expect(world.servedBy("web")).toEqual(["web:1"]);
-});
-
 test("a stalled app's version that was overtaken is stopped when it has drained", async () => {
   const spec: AppSpec = { ...web, rollout: { drain: "30s", autoRevert: false } };
   await using world = await serving(spec);
@@ -412,41 +397,6 @@ test("a stalled app's version that was overtaken is stopped when it has drained"
   expect(world.condition("web", "Stalled")?.status).toBe("True");
   await world.clock.advance(120_000);
   expect(world.containersOf("web").filter((it) => it.spec.image === "web:1")).toEqual([]);
-});
-
-test("a version that a person rolled back to is the one to come back to, however old it is", async () => {
-  await using world = await serving({ ...web, env: { N: "0" } });
-  for (let n = 1; n < 20; n += 1) {
-    world.apply("web", { ...web, env: { N: String(n) } });
-    await world.ready("web");
-    await world.clock.advance(15_000);
-  }
-  world.apply("web", { ...web, env: { N: "0" } });
-  await world.ready("web");
-  await world.clock.advance(15_000);
-  world.apply("web", { ...web, image: "sick:1" });
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
-    300_000,
-    "it was reverted",
-  );
-  await world.clock.advance(60_000);
-  const running = world.containersOf("web").filter(({ state }) => state === "running");
-  expect(running.map(({ spec }) => spec.env)).toEqual([["N=0"]]);
-});
-
-test("an image that is there is built, though Berth was killed before it could write so", async () => {
-  await using world = new World({ ingress: "fake" }).boot();
-  world.apply("web", source);
-  await world.ready("web");
-  const build = world.store.builds.ofImage(world.builds.imageOf("web", "commit1"));
-  // What the next start makes of a record that still says "running"; the image is on the engine.
-  world.store.builds.mark(build?.id ?? 0, "abandoned", { message: "Berth ended" });
-  await world.kill();
-  world.boot();
-  await world.ready("web");
-  await world.clock.advance(120_000);
-  expect(world.condition("web", "Built")?.status).toBe("True");
 });
 
 test("a version whose containers have no address yet does not take the requests", () => {
@@ -494,29 +444,6 @@ test("a version of which one replica is not healthy gets no request while the ol
     )
     .catch(() => {});
   expect([...seen]).not.toContain("web:2");
-});
-
-test("the version that is come back to is not restarted for the probes of the other", async () => {
-  await using world = new World({
-    images: { ...images, "old:1": { listensOn: [80] } },
-    ingress: "fake",
-  }).boot();
-  world.apply("web", { image: "old:1", port: 80 });
-  await world.ready("web");
-  await world.clock.advance(15_000);
-  const [old] = world.containersOf("web");
-  const startedMs = old?.startedMs;
-  world.apply("web", { image: "sick:1", port: 81 });
-  await world.clock.advance(5_000);
-  await world.kill();
-  world.boot();
-  await world.clock.until(
-    () => world.condition("web", "Ready")?.reason === "Reverted",
-    300_000,
-    "it was reverted",
-  );
-  await world.clock.advance(30_000);
-  expect(old?.startedMs).toBe(startedMs);
 });
 
 test("a version that is healthy, and stalled app or not, is what the status says serves", async () => {
