@@ -12,7 +12,8 @@ import { isRouted, isServing, planRoute } from "./route.ts";
  *
  *   candidate -> healthy -> switch -> old drains -> old stops
  *
- * Which of these steps is due follows from labels, health and the route table alone.
+ * Which of these steps is due follows from labels, health, the route table and the versions that have had
+ * requests (`served`, kept in the status); how long a step still waits, from what this process has seen (`seen`).
  */
 export function planRolling(draft: Draft): void {
   const { desired, observed } = draft;
