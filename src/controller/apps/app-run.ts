@@ -212,10 +212,9 @@ export class AppRun {
     const { images } = this.#context;
     const own = this.#containers.filter((container) => hashOf(container) === desired.hash);
     if (own.length >= desired.containers.length || !desired.app.running) return;
-    if (desired.origin === "registry" && notePulled(this.#context, desired))
-      this.#image = "present";
-    const version = `${desired.name} ${desired.hash}`;
     const isRegistry = desired.origin === "registry";
+    if (isRegistry && notePulled(this.#context, desired)) this.#image = "present";
+    const version = `${desired.name} ${desired.hash}`;
     if (
       isRegistry &&
       desired.app.pullPolicy === "Always" &&
