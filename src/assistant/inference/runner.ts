@@ -1,0 +1,142 @@
+/**
+ * One loaded model as the scheduler drives it: sequences with state, filled in chunks and stepped
+ * together. Adapters: llama.cpp (in a process of its own), the stub, and what tests script. A runner is
+ * driven by one scheduler, which never calls two of its methods that touch sequences at once.
+ */
+export interface Runner extends AsyncDisposable {
+  /** How many sequences hold state at a time; they are numbered from 0. */
+  readonly sequences: number;
+  /** What one sequence holds at most, prompt and answer together, in tokens. */
+  readonly contextTokens: number;
+  /** What one call of `prefill` takes at most, in tokens: between two calls others get their step. */
+  readonly prefillTokensMax: number;
+
+  /** The tokens of a prompt. Rejects with AssistantError `invalid_request` where a template refuses it. */
+  encode(prompt: Prompt): Promise<readonly Token[]>;
+
+  /**
+   * Erases what the sequence holds beyond its first `length` tokens. Resolves to how many are kept: a
+   * model whose state cannot be cut there keeps fewer, down to 0.
+   */
+  truncate(sequence: number, length: number): Promise<number>;
+
+  /** Evaluates tokens on top of what the sequence holds, 1 to `prefillTokensMax` of them; no answer. */
+  prefill(sequence: number, tokens: readonly Token[]): Promise<void>;
+
+  /**
+   * Begins to generate on a sequence. `last` is the one token of the prompt that was not prefilled; the
+   * first step evaluates it. Nothing is evaluated before that.
+   */
+  start(sequence: number, last: Token, sampling: Sampling): Stream;
+
+  /**
+   * One token for each stream, evaluated together as one batch; streams in the order of their
+   * sequences. The outcomes are in the same order. A stream that fails fails alone; a rejection means
+   * that the whole model is broken.
+   */
+  step(streams: readonly Stream[]): Promise<readonly StepOutcome[]>;
+
+  /** Unit vectors and how many tokens each text had. Runs beside steps; an abort ends it between texts. */
+  embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded>;
+}
+
+export type Token = number;
+
+/** A generation under way; made by `Runner.start`, of no use to another runner. */
+export interface Stream {
+  readonly sequence: number;
+  /** Ends it; the sequence keeps the state of every token that was evaluated. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+export type StepOutcome =
+  | {
+      readonly kind: "token";
+      readonly token: Token;
+      /** Whole code points that became certain with this token; "" while bytes of one are missing. */
+      readonly text: string;
+      /** Where `Sampling.logprobs` asked for it. */
+      readonly logprob?: TokenLogprob;
+    }
+  /** The model has ended its answer; `text` is what was held back, mostly "". */
+  | { readonly kind: "end"; readonly text: string }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+export interface TokenLogprob {
+  readonly text: string;
+  /** UTF-8 of this token alone, which may be part of a code point. */
+  readonly bytes: readonly number[];
+  /** Natural logarithm, 0 or less. */
+  readonly logprob: number;
+  readonly top: readonly {
+    readonly text: string;
+    readonly bytes: readonly number[];
+    readonly logprob: number;
+  }[];
+}
+
+export type Prompt =
+  /** Rendered with the model's own chat template. */
+  | {
+      readonly kind: "chat";
+      readonly messages: readonly ChatMessage[];
+      readonly tools: readonly ToolDefinition[];
+      /** Further variables of the template, such as enable_thinking or reasoning_effort. */
+      readonly variables: Readonly<Record<string, unknown>>;
+    }
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "tokens"; readonly tokens: readonly Token[] };
+
+export interface ChatMessage {
+  readonly role: "system" | "developer" | "user" | "assistant" | "tool";
+  /** Content parts are joined already. */
+  readonly content: string;
+  readonly name?: string | undefined;
+  readonly toolCalls?: readonly ToolCall[] | undefined;
+  readonly toolCallId?: string | undefined;
+}
+
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON text, as the model wrote it. */
+  readonly arguments: string;
+}
+
+export interface ToolDefinition {
+  readonly name: string;
+  readonly description?: string | undefined;
+  /** A JSON Schema of an object; undefined: no arguments. */
+  readonly parameters?: unknown;
+}
+
+/** How the next token is chosen. Undefined: the model's, or the engine's, default. */
+export interface Sampling {
+  /** 0: always the likeliest token. */
+  readonly temperature: number;
+  readonly topP: number;
+  /** 0: all. */
+  readonly topK: number;
+  readonly minP: number;
+  readonly seed: number;
+  /** 1: none. */
+  readonly repeatPenalty: number;
+  readonly presencePenalty: number;
+  readonly frequencyPenalty: number;
+  /** Token to bias, as OpenAI has it: -100 bans, 100 all but forces. */
+  readonly logitBias: Readonly<Record<string, number>>;
+  /** How many likely tokens are told beside the chosen one; undefined: no logprobs at all. */
+  readonly logprobs: number | undefined;
+  /** GBNF that the answer has to follow; undefined: free text. */
+  readonly grammar: string | undefined;
+  /** A shortest text of that grammar, for engines that do not sample. */
+  readonly grammarExample: string | undefined;
+  /** Whether control tokens show as text, as markers of tool calls do. */
+  readonly showControlTokens: boolean;
+}
+
+export interface Embedded {
+  /** One for each text, of length 1. */
+  readonly vectors: readonly Float32Array[];
+  readonly tokens: readonly number[];
+}
