@@ -63,6 +63,12 @@ export interface Cores {
   hold(priority: Priority, signal: AbortSignal): Promise<void>;
   /** There is nothing more to compute for now. Safe to call without holding. */
   release(): void;
+  /**
+   * Tells when somebody else begins to wait for the cores, and when nobody does any more; returns a
+   * function that ends it. An engine in another process keeps the cores without asking again while
+   * they are not contested, and asks before every step while they are.
+   */
+  onContest(listener: (contested: boolean) => void): () => void;
 }
 
 export type Priority = "interactive" | "background";
