@@ -1,0 +1,130 @@
+import type { Clock } from "../../../base/clock.ts";
+import type { Cores, Priority } from "../engine.ts";
+
+/**
+ * How long one model computes while another of the same class waits, in milliseconds: long beside the
+ * step of a large model (10 to 100 ms), so that hand-overs are rare; short beside what a reader notices.
+ */
+const SLICE_MS = 100;
+
+interface Waiter {
+  readonly member: Member;
+  readonly priority: Priority;
+  grant(): void;
+}
+
+interface Member {
+  readonly listeners: Set<(contested: boolean) => void>;
+  contested: boolean;
+}
+
+/**
+ * Lends the machine's cores to one model at a time. Interactive work goes first; models whose work is of
+ * the same class take turns. Nobody is interrupted: the holder lets go between two steps.
+ */
+export class CoreArbiter {
+  readonly #clock: Clock;
+  readonly #waiting: Waiter[] = [];
+  #holder: { readonly member: Member; readonly since: number } | undefined;
+
+  constructor(options: { readonly clock: Clock }) {
+    this.#clock = options.clock;
+  }
+
+  /** The cores as one model sees them. */
+  member(): Cores {
+    const member: Member = { listeners: new Set(), contested: false };
+    return {
+      hold: (priority, signal) => this.#hold(member, priority, signal),
+      release: () => this.#release(member),
+      onContest: (listener) => {
+        member.listeners.add(listener);
+        return () => member.listeners.delete(listener);
+      },
+    };
+  }
+
+  async #hold(member: Member, priority: Priority, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (!this.#holder) {
+      this.#give(member);
+      return;
+    }
+    if (this.#holder.member === member) {
+      if (!this.#hasToYield(priority)) return;
+      this.#holder = undefined;
+      const turn = this.#wait(member, priority, signal);
+      this.#grantNext(member);
+      return turn;
+    }
+    return this.#wait(member, priority, signal);
+  }
+
+  #hasToYield(priority: Priority): boolean {
+    const next = this.#next();
+    if (!next || !this.#holder) return false;
+    if (next.priority !== priority) return next.priority === "interactive";
+    return this.#clock.now() - this.#holder.since >= SLICE_MS;
+  }
+
+  #wait(member: Member, priority: Priority, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        const index = this.#waiting.indexOf(waiter);
+        if (index !== -1) this.#waiting.splice(index, 1);
+        signal.removeEventListener("abort", onAbort);
+      };
+      const onAbort = () => {
+        leave();
+        this.#tell();
+        reject(signal.reason);
+      };
+      const waiter: Waiter = {
+        member,
+        priority,
+        grant: () => {
+          leave();
+          resolve();
+        },
+      };
+      signal.addEventListener("abort", onAbort, { once: true });
+      this.#waiting.push(waiter);
+      this.#tell();
+    });
+  }
+
+  #release(member: Member): void {
+    if (this.#holder?.member !== member) return;
+    this.#holder = undefined;
+    this.#grantNext();
+  }
+
+  /** `last`: who has just had them, and gets them back only where nobody of its class waits. */
+  #grantNext(last?: Member): void {
+    const next = this.#next(last) ?? this.#next();
+    if (!next) return;
+    this.#give(next.member);
+    next.grant();
+    this.#tell();
+  }
+
+  /** Interactive first, then whoever has waited longest. */
+  #next(except?: Member): Waiter | undefined {
+    const waiting = this.#waiting.filter(({ member }) => member !== except);
+    return waiting.find(({ priority }) => priority === "interactive") ?? waiting[0];
+  }
+
+  #give(member: Member): void {
+    this.#holder = { member, since: this.#clock.now() };
+    this.#tell();
+  }
+
+  #tell(): void {
+    const holder = this.#holder?.member;
+    if (!holder) return;
+    const contested = this.#waiting.some(({ member }) => member !== holder);
+    if (holder.contested === contested) return;
+    holder.contested = contested;
+    for (const listener of holder.listeners) listener(contested);
+  }
+}

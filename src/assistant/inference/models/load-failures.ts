@@ -1,0 +1,53 @@
+import type { AssistantError } from "../../errors.ts";
+
+/** The first wait after a failure, doubled with each one that follows, in milliseconds. */
+const FIRST_MS = 1_000;
+/** A model that fails for ever is tried once a minute. */
+const LONGEST_MS = 60_000;
+/** A model that held this long and fails then has not failed before. */
+const HEALTHY_MS = 60_000;
+
+interface Failure {
+  readonly error: AssistantError;
+  /** How often in a row. */
+  readonly count: number;
+  /** When it may be tried again, by the clock. */
+  readonly retryAt: number;
+  /** What the file looked like; another file is another matter. */
+  readonly fileStamp: number;
+}
+
+/** What went wrong with models, and when each may be tried again. Times are the clock's, in milliseconds. */
+export class LoadFailures {
+  readonly #failures = new Map<string, Failure>();
+
+  /** `heldMs`: how long the model had been there before it ended; 0 where it never was. */
+  add(
+    id: string,
+    failure: { error: AssistantError; now: number; heldMs: number; fileStamp: number },
+  ): Failure {
+    const before = failure.heldMs >= HEALTHY_MS ? 0 : (this.#failures.get(id)?.count ?? 0);
+    const added = {
+      error: failure.error,
+      count: before + 1,
+      retryAt: failure.now + Math.min(FIRST_MS * 2 ** before, LONGEST_MS),
+      fileStamp: failure.fileStamp,
+    };
+    this.#failures.set(id, added);
+    return added;
+  }
+
+  /** The last failure of this file, whether its wait is over or not. */
+  of(id: string, fileStamp: number): Failure | undefined {
+    const failure = this.#failures.get(id);
+    return failure?.fileStamp === fileStamp ? failure : undefined;
+  }
+
+  lastError(id: string): AssistantError | undefined {
+    return this.#failures.get(id)?.error;
+  }
+
+  forget(id: string): void {
+    this.#failures.delete(id);
+  }
+}

@@ -1,0 +1,356 @@
+import { untilAborted } from "../../../base/aborting.ts";
+import { type Clock, delay } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import { timeLimit } from "../../../base/time-limit.ts";
+import { AssistantError } from "../../errors.ts";
+import type { Engine, LoadedModel } from "../engine.ts";
+import { CoreArbiter } from "./core-arbiter.ts";
+import type { KnownModel, KnownModels } from "./known-models.ts";
+import { LoadFailures } from "./load-failures.ts";
+import { type ModelLease, Resident } from "./resident.ts";
+import { Room } from "./room.ts";
+
+/** A request waits this long for a model that crashed a moment ago; beyond that it is told to come back. */
+const BACKOFF_WAIT_MS_MAX = 5_000;
+/** What is under way may end by itself when a model is unloaded, in milliseconds. */
+const DRAIN_MS = 10_000;
+
+export interface ModelState {
+  readonly id: string;
+  /** unloaded -> loading -> resident -> unloading -> unloaded; failed: the last load or run went wrong. */
+  readonly state: "unloaded" | "loading" | "resident" | "unloading" | "failed";
+  readonly model: LoadedModel | undefined;
+  /** Epoch milliseconds; undefined: it is not resident. */
+  readonly loadedAt: number | undefined;
+  /** When an idle model goes; undefined: it stays, or is in use. */
+  readonly expiresAt: number | undefined;
+  readonly error: AssistantError | undefined;
+}
+
+export interface ResidencyOptions {
+  readonly engine: Engine;
+  readonly known: KnownModels;
+  /** What all models together may take. */
+  readonly memoryBytesMax: number;
+  /** How long an idle model stays where a request does not say; Infinity: for ever. */
+  readonly keepAliveMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly onChange?: (() => void) | undefined;
+}
+
+/**
+ * Which models are in memory: loads what is asked for, within the budget, unloads what is idle, and
+ * brings back what crashed. Loads run one after the other, so that each knows what is left.
+ */
+export class Residency implements AsyncDisposable {
+  readonly #options: ResidencyOptions;
+  readonly #arbiter: CoreArbiter;
+  readonly #resident = new Map<string, Resident>();
+  readonly #failures = new LoadFailures();
+  readonly #closing = new AbortController();
+  readonly #room: Room;
+  #loading: Promise<unknown> = Promise.resolve();
+
+  constructor(options: ResidencyOptions) {
+    this.#options = options;
+    this.#arbiter = new CoreArbiter(options);
+    this.#room = new Room({
+      bytesMax: options.memoryBytesMax,
+      residents: () => [...this.#resident.values()],
+      unload: (resident) => this.#unload(resident, 0),
+      logger: options.logger,
+    });
+  }
+
+  /**
+   * The model of that name, loaded if it is not, or the one that answers where no name is given.
+   * Rejects with `model_not_found`, `no_model`, `model_unusable`, `insufficient_memory` or the signal's
+   * reason; the load itself goes on for others when one caller leaves.
+   */
+  async acquire(
+    request: {
+      readonly name: string | undefined;
+      readonly use: "generate" | "embed";
+      readonly keepAliveMs?: number | undefined;
+    },
+    signal: AbortSignal,
+  ): Promise<ModelLease> {
+    const known = await this.#resolve(request.name, request.use);
+    for (;;) {
+      signal.throwIfAborted();
+      if (this.#closing.signal.aborted) throw shuttingDown();
+      const resident = this.#resident.get(known.id);
+      if (resident?.state === "resident" && resident.model)
+        return resident.lease(resident.model, request.keepAliveMs);
+      if (resident?.state === "unloading")
+        await untilAborted(resident.gone ?? Promise.resolve(), signal);
+      else if (resident) await untilAborted(resident.ready, signal);
+      else await this.#startLoad(known, signal);
+    }
+  }
+
+  async states(): Promise<readonly (ModelState & { readonly known: KnownModel })[]> {
+    const known = await this.#options.known.list();
+    const gone = [...this.#resident.values()].filter(
+      (resident) => !known.some(({ id }) => id === resident.known.id),
+    );
+    return [...known, ...gone.map((resident) => resident.known)].map((model) => ({
+      ...this.#stateOf(model.id),
+      known: model,
+    }));
+  }
+
+  /** Those in memory, without looking at the disk. */
+  get residentModels(): readonly LoadedModel[] {
+    return [...this.#resident.values()].flatMap(({ model }) => (model ? [model] : []));
+  }
+
+  /** Loads it and keeps it, whether anybody asks for it or not. */
+  async load(id: string, signal: AbortSignal): Promise<LoadedModel> {
+    const lease = await this.acquire({ name: id, use: "generate" }, signal);
+    try {
+      return lease.model;
+    } finally {
+      lease.release();
+    }
+  }
+
+  /** Takes a model out of memory; what is under way has ten seconds to end. Resolves when it is gone. */
+  async unload(id: string): Promise<void> {
+    const resident = this.#resident.get(id);
+    this.#failures.forget(id);
+    if (!resident) return;
+    if (resident.state === "loading") {
+      resident.ending.abort(new AssistantError("model_unusable", `the load of ${id} was stopped`));
+      await resident.ready.catch(() => {});
+    }
+    await this.#unload(resident, DRAIN_MS);
+  }
+
+  /** Those that are to be there at all times; failures are logged, and tried again. */
+  async loadPinned(): Promise<void> {
+    for (const known of await this.#options.known.list()) {
+      if (known.isPinned) await this.#keepLoaded(known);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(shuttingDown());
+    await Promise.all(
+      [...this.#resident.values()].map(async (resident) => {
+        resident.ending.abort(shuttingDown());
+        await resident.ready.catch(() => {});
+        await this.#unload(resident, 0);
+      }),
+    );
+  }
+
+  async #resolve(name: string | undefined, use: "generate" | "embed"): Promise<KnownModel> {
+    if (name !== undefined) return this.#options.known.find(name);
+    const suits = (model: LoadedModel | undefined) =>
+      !model || (model.facts.kind === "embedding") === (use === "embed");
+    const resident = [...this.#resident.values()].toSorted(
+      (one, other) =>
+        Number(suits(other.model)) - Number(suits(one.model)) ||
+        Number(other.known.isPinned) - Number(one.known.isPinned) ||
+        other.lastUsed - one.lastUsed,
+    )[0];
+    if (resident && (suits(resident.model) || use === "embed")) return resident.known;
+    const known = await this.#options.known.list();
+    const found = known.find(({ isPinned }) => isPinned) ?? known[0];
+    if (found) return found;
+    throw new AssistantError(
+      "no_model",
+      "no model is loaded, and there is none on the disk. Start with one: berth assistant --system --model FILE.gguf; or put a GGUF file into the folder `models` of the data directory",
+    );
+  }
+
+  async #startLoad(known: KnownModel, signal: AbortSignal): Promise<void> {
+    const failure = this.#failures.of(known.id, known.created);
+    const waitMs = failure ? failure.retryAt - this.#options.clock.now() : 0;
+    if (failure && waitMs > 0) {
+      // A damaged file stays damaged; what crashed may hold the next time.
+      if (failure.error.code !== "engine_failed" || waitMs > BACKOFF_WAIT_MS_MAX)
+        throw retryLater(failure.error, waitMs);
+      await delay(this.#options.clock, waitMs, signal);
+      // Somebody else may have begun meanwhile.
+      return;
+    }
+    const resident = this.#begin(known);
+    await untilAborted(resident.ready, signal);
+  }
+
+  #begin(known: KnownModel): Resident {
+    const { clock, logger, keepAliveMs } = this.#options;
+    const resident: Resident = new Resident({
+      known,
+      clock,
+      keepAliveMs: known.isPinned ? Number.POSITIVE_INFINITY : keepAliveMs,
+      onIdle: () => this.#room.notify(),
+      onExpired: () => {
+        logger.info({ model: known.id }, "an idle model is unloaded");
+        void this.#unload(resident, 0);
+      },
+    });
+    resident.ready = this.#inTurn(() => this.#loadNow(resident));
+    // Everybody who waits hears of a failure; nobody may be waiting any more.
+    resident.ready.catch(() => {});
+    this.#resident.set(known.id, resident);
+    this.#changed();
+    return resident;
+  }
+
+  #inTurn<T>(task: () => Promise<T>): Promise<T> {
+    const result = this.#loading.then(task, task);
+    this.#loading = result.catch(() => {});
+    return result;
+  }
+
+  async #loadNow(resident: Resident): Promise<LoadedModel> {
+    const { known, ending } = resident;
+    const { engine, clock, logger } = this.#options;
+    try {
+      ending.signal.throwIfAborted();
+      const facts = await engine.inspect(known, ending.signal);
+      const wanted = facts.memoryBytes({
+        contextTokens: known.contextTokens ?? Math.min(facts.trainedContextTokens, 8_192),
+        sequences: known.sequences ?? (facts.kind === "embedding" ? 1 : 8),
+      });
+      const memoryBytesMax = await this.#room.make(wanted, resident);
+      const startedAt = clock.now();
+      const model = await engine.load(
+        {
+          id: known.id,
+          path: known.path,
+          contextTokens: known.contextTokens,
+          sequences: known.sequences,
+          memoryBytesMax,
+          cores: this.#arbiter.member(),
+        },
+        ending.signal,
+      );
+      resident.loaded(model);
+      logger.info(
+        {
+          model: known.id,
+          ms: resident.loadedAt - startedAt,
+          memoryBytes: model.memoryBytes,
+          contextTokens: model.contextTokens,
+          sequences: model.sequences,
+          threads: model.threads,
+        },
+        "a model is loaded",
+      );
+      void model.ended.then(({ reason }) => this.#crashed(resident, reason));
+      this.#changed();
+      return model;
+    } catch (error) {
+      this.#resident.delete(known.id);
+      const failure = asAssistantError(error, known.id);
+      if (!ending.signal.aborted) {
+        this.#failures.add(known.id, {
+          error: failure,
+          now: clock.now(),
+          heldMs: 0,
+          fileStamp: known.created,
+        });
+        logger.warn({ model: known.id, err: error }, "a model was not loaded");
+      }
+      this.#changed();
+      throw failure;
+    }
+  }
+
+  #unload(resident: Resident, drainMs: number): Promise<void> {
+    resident.gone ??= (async () => {
+      resident.state = "unloading";
+      resident.stay();
+      this.#changed();
+      if (drainMs > 0 && resident.isInUse) {
+        using limit = timeLimit(this.#closing.signal, drainMs);
+        while (resident.isInUse && (await this.#room.changed(limit.signal)));
+      }
+      await resident.model?.[Symbol.asyncDispose]();
+      resident.model = undefined;
+      if (this.#resident.get(resident.known.id) === resident)
+        this.#resident.delete(resident.known.id);
+      this.#room.notify();
+      this.#changed();
+    })();
+    return resident.gone;
+  }
+
+  /** Ended by itself: whoever was served has heard of it from the model. */
+  #crashed(resident: Resident, reason: string): void {
+    if (resident.state !== "resident") return;
+    const { clock, logger } = this.#options;
+    const { known } = resident;
+    const failure = this.#failures.add(known.id, {
+      error: new AssistantError(
+        "engine_failed",
+        `the engine of model ${known.id} ended: ${reason}`,
+      ),
+      now: clock.now(),
+      heldMs: clock.now() - resident.loadedAt,
+      fileStamp: known.created,
+    });
+    logger.error({ model: known.id, reason, retryAt: failure.retryAt }, "a model crashed");
+    void this.#unload(resident, 0).then(() =>
+      known.isPinned ? this.#keepLoaded(known) : undefined,
+    );
+  }
+
+  /** Tries until the model is there, it is not wanted any more, or everything ends. */
+  async #keepLoaded(known: KnownModel): Promise<void> {
+    const { clock, logger } = this.#options;
+    const { signal } = this.#closing;
+    try {
+      const failure = this.#failures.of(known.id, known.created);
+      if (failure) await delay(clock, Math.max(0, failure.retryAt - clock.now()), signal);
+      if (!this.#resident.has(known.id)) await this.#startLoad(known, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      const failure = this.#failures.of(known.id, known.created);
+      // What a file lacks does not come by waiting: tried again when it is asked for.
+      if (failure?.error.code === "engine_failed") void this.#keepLoaded(known);
+      else logger.error({ model: known.id, err: error }, "a model that should be loaded is not");
+    }
+  }
+
+  #stateOf(id: string): ModelState {
+    const resident = this.#resident.get(id);
+    const error = this.#failures.lastError(id);
+    const state = resident?.state ?? (error ? "failed" : "unloaded");
+    return {
+      id,
+      state,
+      model: resident?.model,
+      loadedAt: resident?.state === "resident" ? resident.loadedAt : undefined,
+      expiresAt: resident?.expiresAt,
+      error: resident ? undefined : error,
+    };
+  }
+
+  #changed(): void {
+    this.#options.onChange?.();
+  }
+}
+
+function asAssistantError(error: unknown, id: string): AssistantError {
+  return error instanceof AssistantError
+    ? error
+    : new AssistantError("model_unusable", `model ${id} could not be loaded`, { cause: error });
+}
+
+function retryLater(error: AssistantError, waitMs: number): AssistantError {
+  return new AssistantError(error.code, error.message, {
+    param: error.param,
+    retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
+    cause: error,
+  });
+}
+
+function shuttingDown(): AssistantError {
+  return new AssistantError("shutting_down", "the assistant is shutting down");
+}

@@ -1,0 +1,84 @@
+import type { Logger } from "../../../base/logger.ts";
+import { timeLimit } from "../../../base/time-limit.ts";
+import type { Resident } from "./resident.ts";
+
+/** How long a load waits until models that are busy leave room for it, in milliseconds. */
+const ROOM_WAIT_MS = 60_000;
+
+/** The memory that models share: who has to go so that another fits. */
+export class Room {
+  readonly #bytesMax: number;
+  readonly #residents: () => readonly Resident[];
+  readonly #unload: (resident: Resident) => Promise<void>;
+  readonly #logger: Logger;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(options: {
+    readonly bytesMax: number;
+    readonly residents: () => readonly Resident[];
+    readonly unload: (resident: Resident) => Promise<void>;
+    readonly logger: Logger;
+  }) {
+    this.#bytesMax = options.bytesMax;
+    this.#residents = options.residents;
+    this.#unload = options.unload;
+    this.#logger = options.logger;
+  }
+
+  /**
+   * Unloads idle models, least recently used first and pinned ones last, until there is room. Resolves
+   * to what is free, which may be less than wanted: the engine may do with a smaller context.
+   */
+  async make(wantedBytes: number, forWhom: Resident): Promise<number> {
+    using limit = timeLimit(forWhom.ending.signal, ROOM_WAIT_MS);
+    for (;;) {
+      const others = this.#residents().filter((resident) => resident !== forWhom);
+      const taken = others.reduce((total, { model }) => total + (model?.memoryBytes ?? 0), 0);
+      const free = this.#bytesMax - taken;
+      if (free >= wantedBytes || others.length === 0) return free;
+      const idle = others
+        .filter((resident) => resident.state === "resident" && !resident.isInUse)
+        .toSorted(
+          (one, other) =>
+            Number(one.known.isPinned) - Number(other.known.isPinned) ||
+            one.lastUsed - other.lastUsed,
+        )[0];
+      if (idle) {
+        this.#logger.info(
+          { model: idle.known.id, for: forWhom.known.id },
+          "a model is unloaded to make room for another",
+        );
+        await this.#unload(idle);
+        continue;
+      }
+      // Those in use may leave room in a while; where they do not, the engine says what is missing.
+      const isChanged = await this.changed(limit.signal);
+      forWhom.ending.signal.throwIfAborted();
+      if (!isChanged) return free;
+    }
+  }
+
+  /** A model has become idle, or has gone. */
+  notify(): void {
+    for (const listener of this.#waiting) listener();
+  }
+
+  /** Resolves to true at the next `notify`, to false where the signal aborts first. */
+  changed(signal: AbortSignal): Promise<boolean> {
+    return new Promise((resolve) => {
+      const settle = (isChanged: boolean) => {
+        this.#waiting.delete(onChange);
+        signal.removeEventListener("abort", onAbort);
+        resolve(isChanged);
+      };
+      const onChange = () => settle(true);
+      const onAbort = () => settle(false);
+      if (signal.aborted) {
+        resolve(false);
+        return;
+      }
+      this.#waiting.add(onChange);
+      signal.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+}
