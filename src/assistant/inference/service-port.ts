@@ -1,0 +1,169 @@
+import type { Priority } from "./engine.ts";
+import type { Prompt, Sampling, TokenLogprob } from "./runner.ts";
+
+/**
+ * Inference as the transports see it: HTTP, and the bus of the companion. Behind it are the ledger, the
+ * choice and loading of models, schemas, tool calls and the engine. A transport has checked the shape
+ * and the bounds of a request; what needs the model to be judged is judged behind this.
+ *
+ * Errors are AssistantErrors. Their `param` names a field of the request as it stands here
+ * (`model`, `prompts`, `prompts[2]`, `guide.schema`, `tools[1].parameters`, `texts[3]`, `maxTokens`,
+ * `sampling.logitBias`): a transport says it in its own words.
+ */
+export interface InferenceService {
+  /**
+   * Generates. Nothing happens before the iterable is pulled. The first event is `accepted`: by then the
+   * ledger has the entry and the request has its place in the queue; loading the model and waiting come
+   * after it. What is refused before rejects the first pull: `ledger_unavailable`, `model_not_found`,
+   * `no_model`, `unsupported_schema`, `queue_full`, ... Then for each choice any number of deltas, and its
+   * `end`; the iterable ends after the last of them.
+   *
+   * An abort, or leaving the loop, frees every sequence within one step and makes a pending pull end or
+   * reject at once. Whoever does not pull stops being stepped, and stalls nobody.
+   */
+  generate(request: GenerateRequest, signal: AbortSignal): AsyncIterable<AnswerEvent>;
+
+  /** One unit vector for each text, in their order. Never truncates: `context_length_exceeded`. */
+  embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedAnswer>;
+
+  /** Every model that a request may name; the default one first. */
+  models(): readonly ModelInfo[];
+
+  /** By id or alias. */
+  model(name: string): ModelInfo | undefined;
+
+  health(): Health;
+}
+
+export interface GenerateRequest {
+  /** Id or alias; undefined: the default model. */
+  readonly model: string | undefined;
+  /**
+   * At least one; more only where a client batches plain completions. Choices are numbered prompt by
+   * prompt: the second choice of the third prompt, with n = 2, is choice 5.
+   */
+  readonly prompts: readonly Prompt[];
+  /** Choices for each prompt, 1 or more. */
+  readonly n: number;
+  readonly sampling: SamplingWish;
+  /** Undefined: 1,024. Infinity: to the end of the context. Never past the context in any case. */
+  readonly maxTokens: number | undefined;
+  /** The answer ends before the first of these; none is empty. */
+  readonly stop: readonly string[];
+  readonly priority: Priority;
+  readonly guide: Guide;
+  /** What the model may do with the tools of a chat prompt; without meaning where it has none. */
+  readonly toolChoice: ToolChoice;
+  /** Whether one answer may hold several tool calls. */
+  readonly parallelToolCalls: boolean;
+  /** How long the model stays loaded after this. 0: unload at once. Infinity: for ever. Undefined: the default. */
+  readonly keepAliveMs: number | undefined;
+}
+
+/** What a client said of sampling; the rest is the model's, or the engine's, default. */
+export type SamplingWish = {
+  readonly [Name in
+    | "temperature"
+    | "topP"
+    | "topK"
+    | "minP"
+    | "seed"
+    | "repeatPenalty"
+    | "presencePenalty"
+    | "frequencyPenalty"
+    | "logitBias"
+    | "logprobs"]?: Sampling[Name] | undefined;
+};
+
+export type Guide =
+  | { readonly kind: "none" }
+  /** Any JSON object. */
+  | { readonly kind: "json_object" }
+  | {
+      readonly kind: "json_schema";
+      readonly name: string | undefined;
+      /** As the client wrote it: an object or a boolean. */
+      readonly schema: unknown;
+      readonly strict: boolean;
+    };
+
+export type ToolChoice =
+  | { readonly kind: "auto" | "none" | "required" }
+  | { readonly kind: "function"; readonly name: string };
+
+export type AnswerEvent =
+  /** First of all, once. */
+  | { readonly type: "accepted"; readonly model: string; readonly ledgerSeq: number }
+  /** Once for each prompt, when it has been read; `cachedTokens` of its tokens were there from an earlier one. */
+  | {
+      readonly type: "started";
+      readonly prompt: number;
+      readonly promptTokens: number;
+      readonly cachedTokens: number;
+    }
+  /** `text` may be "" where only logprobs are told. */
+  | {
+      readonly type: "text";
+      readonly choice: number;
+      readonly text: string;
+      readonly logprobs?: readonly TokenLogprob[] | undefined;
+    }
+  /** What the model thinks before it answers, where its template sets that apart. */
+  | { readonly type: "reasoning"; readonly choice: number; readonly text: string }
+  | {
+      readonly type: "tool_call";
+      readonly choice: number;
+      /** Which call of this choice, from 0; each begins with its `start`. */
+      readonly index: number;
+      /** With the first delta of a call only. */
+      readonly start?: { readonly id: string; readonly name: string } | undefined;
+      /** More of the arguments' JSON text; may be "". */
+      readonly arguments: string;
+    }
+  /** Last of a choice. */
+  | {
+      readonly type: "end";
+      readonly choice: number;
+      /** length: a limit was hit, of the request or of the context. */
+      readonly reason: "stop" | "length" | "tool_calls";
+      readonly completionTokens: number;
+      /** Of them, those that were reasoning. */
+      readonly reasoningTokens?: number | undefined;
+    };
+
+export interface EmbedRequest {
+  readonly model: string | undefined;
+  /** At least one; none is empty. */
+  readonly texts: readonly string[];
+  readonly priority: Priority;
+  readonly keepAliveMs: number | undefined;
+}
+
+export interface EmbedAnswer {
+  readonly model: string;
+  readonly ledgerSeq: number;
+  /** Of length 1, one for each text. */
+  readonly vectors: readonly Float32Array[];
+  /** Of each text. */
+  readonly tokens: readonly number[];
+}
+
+export interface ModelInfo {
+  readonly id: string;
+  readonly aliases: readonly string[];
+  /** When its file was made, in seconds since the Unix epoch. */
+  readonly createdSeconds: number;
+  readonly kind: "chat" | "completion" | "embedding";
+  /** idle: known, and loaded when it is asked for. failed: it did not load; tried again later. */
+  readonly state: "resident" | "loading" | "idle" | "failed";
+  /** Of one sequence; undefined: not known before it is loaded. */
+  readonly contextTokens: number | undefined;
+  readonly embeddingLength: number | undefined;
+}
+
+export interface Health {
+  /** `llama.cpp`, or `stub`. */
+  readonly engine: string;
+  /** False while nothing can be appended, so that every request would be refused. */
+  readonly ledgerOk: boolean;
+}
