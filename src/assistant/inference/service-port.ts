@@ -27,10 +27,10 @@ export interface InferenceService {
   embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedAnswer>;
 
   /** Every model that a request may name; the default one first. */
-  models(): readonly ModelInfo[];
+  models(): Promise<readonly ModelInfo[]>;
 
   /** By id or alias. */
-  model(name: string): ModelInfo | undefined;
+  model(name: string): Promise<ModelInfo | undefined>;
 
   health(): Health;
 }
