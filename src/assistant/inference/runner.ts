@@ -36,17 +36,57 @@ export interface Runner extends AsyncDisposable {
    */
   step(streams: readonly Stream[]): Promise<readonly StepOutcome[]>;
 
-  /** Unit vectors and how many tokens each text had. Runs beside steps; an abort ends it between texts. */
+  /**
+   * Unit vectors and how many tokens each text had; an abort ends it between texts. Rejects with
+   * TextTooLongError, and has to stay usable then. Touches no sequence; the scheduler calls it between
+   * steps and never twice at once, with few texts at a time where a generation waits.
+   */
   embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded>;
 }
 
 export type Token = number;
 
-/** A generation under way; made by `Runner.start`, of no use to another runner. */
+/**
+ * A generation under way; made by `Runner.start`, of no use to another runner. A stream that is left out
+ * of steps for a while loses nothing: its sequence stays as it is until the scheduler suspends it.
+ */
 export interface Stream {
+  /** Where it evaluates; while it is suspended, where it did so last. */
   readonly sequence: number;
-  /** Ends it; the sequence keeps the state of every token that was evaluated. Safe to call twice. */
+  /**
+   * Lets go of the sequence between two steps, so that another job can have it; the sequence itself is
+   * left as it is. What chooses the next token stays with the stream until `resume` or `close`: the
+   * state of the grammar, the tokens that penalties look at, the bytes of an unfinished code point, and
+   * the state of the random numbers where it can be kept (else they go on from another seed).
+   */
+  suspend(): Promise<void>;
+  /**
+   * Goes on after `suspend`, on any sequence, which by `truncate` and `prefill` holds everything the
+   * stream had evaluated: the prompt and the tokens it gave, all but `last`, the newest of them (of the
+   * prompt, where it gave none). The next step evaluates `last` and gives the token after it. Neither
+   * the grammar nor the text decoder may take `last` a second time: they have seen it.
+   */
+  resume(sequence: number, last: Token): void;
+  /**
+   * Ends it, suspended or not; the sequence keeps the state of every token that was evaluated. Safe to
+   * call twice. Called for each stream, also one that ended or failed by itself.
+   */
   close(): Promise<void>;
+}
+
+/** A text has more tokens than the model takes at once; `index` is its place among those of that call. */
+export class TextTooLongError extends Error {
+  readonly index: number;
+  readonly tokens: number;
+  readonly tokensMax: number;
+
+  constructor(index: number, tokens: number, tokensMax: number) {
+    super(`text ${index} has ${tokens} tokens, the model takes ${tokensMax}`);
+    this.name = "TextTooLongError";
+    this.index = index;
+    this.tokens = tokens;
+    this.tokensMax = tokensMax;
+  }
 }
 
 export type StepOutcome =
@@ -58,7 +98,10 @@ export type StepOutcome =
       /** Where `Sampling.logprobs` asked for it. */
       readonly logprob?: TokenLogprob;
     }
-  /** The model has ended its answer; `text` is what was held back, mostly "". */
+  /**
+   * The model has ended its answer; `text` is what was held back, mostly "". The token that ended it is
+   * neither told nor counted, and is not evaluated.
+   */
   | { readonly kind: "end"; readonly text: string }
   | { readonly kind: "failed"; readonly error: unknown };
 
