@@ -39,6 +39,8 @@ export interface ModelFacts {
   readonly embeddingLength: number;
   /** chat: has a chat template; completion: generates, without a template; embedding: only embeds. */
   readonly kind: "chat" | "completion" | "embedding";
+  /** Jinja, as the file has it. */
+  readonly chatTemplate: string | undefined;
   /** What loading it with these sequences of that context would take, in bytes, all in all. */
   memoryBytes(options: { readonly contextTokens: number; readonly sequences: number }): number;
 }

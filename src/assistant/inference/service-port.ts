@@ -13,9 +13,10 @@ import type { Prompt, Sampling, TokenLogprob } from "./runner.ts";
 export interface InferenceService {
   /**
    * Generates. Nothing happens before the iterable is pulled. The first event is `accepted`: by then the
-   * ledger has the entry and the request has its place in the queue; loading the model and waiting come
-   * after it. What is refused before rejects the first pull: `ledger_unavailable`, `model_not_found`,
-   * `no_model`, `unsupported_schema`, `queue_full`, ... Then for each choice any number of deltas, and its
+   * ledger has the entry and the request has its place in the queue. It comes when the first prompt has
+   * been read, or five seconds after the call where loading or waiting takes longer than that: so what
+   * is refused mostly rejects the first pull: `ledger_unavailable`, `model_not_found`, `no_model`,
+   * `unsupported_schema`, `queue_full`, `context_length_exceeded`, `model_unusable`, ... Then for each choice any number of deltas, and its
    * `end`; the iterable ends after the last of them.
    *
    * An abort, or leaving the loop, frees every sequence within one step and makes a pending pull end or
@@ -56,6 +57,12 @@ export interface GenerateRequest {
   readonly toolChoice: ToolChoice;
   /** Whether one answer may hold several tool calls. */
   readonly parallelToolCalls: boolean;
+  /**
+   * Whether the caller passes events on as they come. Where not, a guided answer is held back until it
+   * has been checked, and is sampled once more where it is not valid; where it is, an answer that turns
+   * out invalid ends with an error, `invalid_output`.
+   */
+  readonly isStreamed: boolean;
   /** How long the model stays loaded after this. 0: unload at once. Infinity: for ever. Undefined: the default. */
   readonly keepAliveMs: number | undefined;
 }
