@@ -100,6 +100,7 @@ runtimeContract("the fake", async (): Promise<RuntimeHarness> => {
         return container.state === "running" ? "running" : "other";
       },
       hasNetwork: async (name) => engine.networks.has(name),
+      aliases: async (id, network) => engine.container(id).networks.get(network)?.aliases ?? [],
       sweep: async (prefix) => {
         for (const container of engine.containers())
           if (container.name.startsWith(prefix)) engine.remove(container.id);

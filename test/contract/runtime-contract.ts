@@ -48,6 +48,8 @@ export interface RuntimeHarness extends AsyncDisposable {
     addForeignVolume(name: string): Promise<void>;
     state(name: string): Promise<"running" | "other" | "absent">;
     hasNetwork(name: string): Promise<boolean>;
+    /** Under which names the container is reached on the network. */
+    aliases(id: string, network: string): Promise<readonly string[]>;
     /** Everything whose name starts so. */
     sweep(prefix: string): Promise<void>;
   };
@@ -408,6 +410,25 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await expect(
           runtime.connectNetwork(id, `${prefix}-no-net`, ["x"], signal),
         ).rejects.toMatchObject({ code: "engine_error" });
+      });
+
+      it("says that the network of a container is gone, and starts it on its successor", async () => {
+        await begin();
+        const id = await run("orphan", { aliases: ["orphan", "other-name"] });
+        await runtime.stopContainer(id, 2_000, signal);
+        await runtime.removeNetwork(network, signal);
+        await expect(runtime.startContainer(id, signal)).rejects.toMatchObject({
+          code: "engine_error",
+          message: expect.stringContaining("not found"),
+        });
+        await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
+        await runtime.startContainer(id, signal);
+        const container = await observed(id);
+        expect(container).toMatchObject({ state: "running", networks: [network], error: null });
+        expect(isIP(container.networkAddresses[network] ?? "")).toBeGreaterThan(0);
+        expect(await harness.hands.aliases(id, network)).toEqual(
+          expect.arrayContaining(["orphan", "other-name"]),
+        );
       });
 
       it("keeps a network that is in use, and removes it afterwards", async () => {

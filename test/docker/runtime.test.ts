@@ -69,6 +69,10 @@ runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
       },
       hasNetwork: async (name) =>
         (await docker.listNetworks()).some((network) => network.Name === name),
+      aliases: async (id, network) => {
+        const { NetworkSettings } = await docker.getContainer(id).inspect();
+        return NetworkSettings.Networks[network]?.Aliases ?? [];
+      },
       sweep: (prefix) => sweepPrefix(docker, prefix),
     },
     [Symbol.asyncDispose]: async () => {

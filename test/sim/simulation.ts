@@ -153,7 +153,7 @@ function disturb(world: World, dice: Dice): void {
       ? dice.pick(world.containersOf(name))
       : undefined;
   const actor = { name: "simulation" };
-  switch (dice.between(0, 13)) {
+  switch (dice.between(0, 14)) {
     case 0:
     case 1:
     case 2:
@@ -207,6 +207,9 @@ function disturb(world: World, dice: Dice): void {
       return;
     case 12:
       world.engine.setReachable(dice.chance(0.6));
+      return;
+    case 13:
+      world.engine.pruneNetworks();
       return;
     default:
       if (dice.chance(0.3)) world.engine.restart();

@@ -60,12 +60,18 @@ export interface FakeContainer {
   memoryBytes: number | null;
   nanoCpus: number | null;
   unhealthy: boolean;
-  readonly networks: Map<string, readonly string[]>;
+  readonly networks: Map<string, FakeEndpoint>;
   published: PublishSpec[];
   /** On every network; another one after each start, as an engine gives them out. */
   address: string;
   readonly lines: LogLine[];
   cancelExit: () => void;
+}
+
+export interface FakeEndpoint {
+  readonly aliases: readonly string[];
+  /** The very network it was started on: one of the same name that is made later is another one. */
+  joined: Labels | undefined;
 }
 
 interface HeldImage {
@@ -182,7 +188,7 @@ export class FakeEngine {
       memoryBytes: spec.memoryBytes ?? null,
       nanoCpus: spec.nanoCpus ?? null,
       unhealthy: false,
-      networks: new Map([[spec.network, spec.aliases]]),
+      networks: new Map([[spec.network, { aliases: spec.aliases, joined: undefined }]]),
       published: [],
       address: "",
       lines: [],
@@ -201,8 +207,10 @@ export class FakeEngine {
       container.exitCode = 128;
       throw new BerthError(code, message);
     };
-    for (const network of container.networks.keys()) {
-      if (!this.networks.has(network)) fail("engine_error", `network ${network} not found`);
+    for (const [name, endpoint] of container.networks) {
+      const network = this.networks.get(name);
+      if (network === undefined || (endpoint.joined ?? network) !== network)
+        fail("engine_error", `network ${name} not found`);
     }
     if (container.image.startError !== undefined) fail("engine_error", container.image.startError);
     const published = container.spec.publish.map((publish) => {
@@ -220,6 +228,7 @@ export class FakeEngine {
       if (taken) fail("port_taken", `port ${publish.hostPort} is already allocated`);
       return publish;
     });
+    for (const [name, endpoint] of container.networks) endpoint.joined = this.networks.get(name);
     container.published = published;
     container.state = "running";
     container.exitCode = null;
@@ -295,6 +304,22 @@ export class FakeEngine {
     if (other === container) return;
     container.name = name;
     this.#containerEvent(container, "rename");
+  }
+
+  /** As `docker network prune`: those that nothing running is on. */
+  pruneNetworks(): void {
+    for (const name of this.networks.keys()) {
+      const isUsed = this.containers().some(
+        (container) => container.state === "running" && container.networks.has(name),
+      );
+      if (!isUsed) this.networks.delete(name);
+    }
+  }
+
+  /** Networks that were removed since the container ran are exchanged for those of the same name. */
+  rejoin(idOrName: string): void {
+    for (const [name, endpoint] of this.find(idOrName)?.networks ?? [])
+      endpoint.joined = this.networks.get(name) ?? endpoint.joined;
   }
 
   disconnect(idOrName: string, network: string): void {

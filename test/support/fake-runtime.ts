@@ -186,7 +186,10 @@ export class FakeRuntime implements ContainerRuntime {
   }
 
   startContainer(id: string, signal: AbortSignal): Promise<void> {
-    return this.#call("startContainer", [id], signal, () => this.engine.start(id));
+    return this.#call("startContainer", [id], signal, () => {
+      this.engine.rejoin(id);
+      this.engine.start(id);
+    });
   }
 
   stopContainer(id: string, graceMs: number, signal: AbortSignal): Promise<void> {
@@ -215,7 +218,8 @@ export class FakeRuntime implements ContainerRuntime {
       const container = this.engine.container(id);
       if (!this.engine.networks.has(network))
         throw new BerthError("engine_error", `network ${network} not found`);
-      if (!container.networks.has(network)) container.networks.set(network, aliases);
+      if (!container.networks.has(network))
+        container.networks.set(network, { aliases, joined: this.engine.networks.get(network) });
     });
   }
 
@@ -478,7 +482,8 @@ function carries(there: Labels, wanted: Labels): boolean {
 
 function ensure(map: Map<string, Labels>, what: string, name: string, labels: Labels): void {
   const there = map.get(name);
-  if (!there) map.set(name, labels);
+  // A copy: each that is made is another one, whatever its labels.
+  if (!there) map.set(name, { ...labels });
   else if (!carries(there, labels))
     throw new BerthError("name_clash", `the ${what} ${name} is there already and is not Berth's`, {
       hint: `remove it: docker ${what} rm ${name}`,

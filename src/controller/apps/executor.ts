@@ -1,3 +1,4 @@
+import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import type { Store } from "../../store/store.ts";
 import type { Ingress } from "../ingress/port.ts";
@@ -7,7 +8,14 @@ import type { BackgroundStops } from "./background-stops.ts";
 import type { Operation } from "./plan/model.ts";
 import { sweepRoutes } from "./route-sweep.ts";
 
+/**
+ * How long a network that was seen counts as there: Apps that are made at the same time share one call.
+ * Not for ever, since it goes when somebody prunes networks while nothing runs on it.
+ */
+const NETWORK_VALID_MS = 2_000;
+
 export interface ExecutorDeps {
+  readonly clock: Clock;
   readonly runtime: ContainerRuntime;
   readonly store: Store;
   readonly ingress: Pick<Ingress, "table" | "mode">;
@@ -25,10 +33,10 @@ export class Executor {
   readonly #deps: ExecutorDeps;
   readonly #aside: ExecutorDeps["aside"];
   /**
-   * Networks, and the routes of all Apps, that this process has seen to, or is seeing to: Apps that are made at the same time share
-   * one call. A failed creation forgets them.
+   * Networks, and the routes of all Apps, that this process has seen to, or is seeing to. What fails to be
+   * made or started forgets them.
    */
-  readonly #ensured = new Map<string, Promise<void>>();
+  readonly #ensured = new Map<string, Ensured>();
 
   constructor(deps: ExecutorDeps) {
     const { runtime, ingress, archive, aside } = deps;
@@ -58,7 +66,7 @@ export class Executor {
         await this.#ingress.table.write(app, operation);
         return;
       case "ensureNetwork":
-        await this.#ensure(`network ${operation.network}`, () =>
+        await this.#ensure(`network ${operation.network}`, NETWORK_VALID_MS, () =>
           runtime.ensureNetwork(operation.network, operation.labels, signal),
         );
         return;
@@ -78,7 +86,9 @@ export class Executor {
         const id = operation.id ?? created.get(operation.name);
         if (id === undefined)
           throw new BerthError("internal", `container ${operation.name} was not made in this run`);
-        await this.#ensure("routes", () => sweepRoutes(this.#deps, signal));
+        await this.#ensure("routes", Number.POSITIVE_INFINITY, () =>
+          sweepRoutes(this.#deps, signal),
+        );
         try {
           await runtime.startContainer(id, signal);
         } catch (error) {
@@ -129,18 +139,25 @@ export class Executor {
     this.#ensured.clear();
   }
 
-  async #ensure(key: string, call: () => Promise<void>): Promise<void> {
+  async #ensure(key: string, validMs: number, call: () => Promise<void>): Promise<void> {
+    const nowMs = this.#deps.clock.now();
     const known = this.#ensured.get(key);
-    if (known) return known;
-    const ensuring = call();
+    // A clock that was set back makes nothing younger.
+    if (known && nowMs >= known.sinceMs && nowMs - known.sinceMs < validMs) return known.done;
+    const ensuring = { sinceMs: nowMs, done: call() };
     this.#ensured.set(key, ensuring);
     try {
-      await ensuring;
+      await ensuring.done;
     } catch (error) {
       if (this.#ensured.get(key) === ensuring) this.#ensured.delete(key);
       throw error;
     }
   }
+}
+
+interface Ensured {
+  readonly sinceMs: number;
+  readonly done: Promise<void>;
 }
 
 /** Stops wait for programs to end, each up to its grace: those that follow each other run together. */

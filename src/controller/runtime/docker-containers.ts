@@ -8,7 +8,6 @@ import {
   NETWORK_LIMIT_MS,
   READ_LIMIT_MS,
   REMOVE_LIMIT_MS,
-  START_LIMIT_MS,
   STOP_EXTRA_MS,
 } from "./docker-limits.ts";
 import { observe } from "./docker-observe.ts";
@@ -99,29 +98,6 @@ function tryCreate(
       } catch (error) {
         if (statusOf(error) === 409 && /already in use/i.test(textOf(error))) return undefined;
         throw error;
-      }
-    },
-  );
-}
-
-export async function startContainer(
-  connection: DockerConnection,
-  id: string,
-  signal: AbortSignal,
-): Promise<void> {
-  await connection.call(
-    `start the container ${shortId(id)}`,
-    START_LIMIT_MS,
-    signal,
-    async (docker, abortSignal) => {
-      const container = docker.getContainer(encodeURIComponent(id));
-      try {
-        await container.start({ abortSignal });
-      } catch (error) {
-        if (statusOf(error) === 304) return;
-        // To the engine a paused container runs, but not to those who wait for it.
-        if (!/paused container/i.test(textOf(error))) throw error;
-        await container.unpause({ abortSignal });
       }
     },
   );
@@ -275,7 +251,7 @@ function foreign(name: string): BerthError {
   );
 }
 
-function shortId(idOrName: string): string {
+export function shortId(idOrName: string): string {
   return /^[0-9a-f]{64}$/.test(idOrName) ? idOrName.slice(0, 12) : idOrName;
 }
 

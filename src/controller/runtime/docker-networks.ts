@@ -28,7 +28,7 @@ interface NamedNetwork {
 }
 
 /** The oldest first, so that everybody who looks keeps the same one. */
-async function networksNamed(
+export async function networksNamed(
   connection: DockerConnection,
   name: string,
   signal: AbortSignal,

@@ -15,6 +15,7 @@ import * as networks from "./docker-networks.ts";
 import * as ownImages from "./docker-own-images.ts";
 import { listeningPorts } from "./docker-ports.ts";
 import { Prober } from "./docker-probe.ts";
+import { startContainer } from "./docker-start.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
@@ -98,7 +99,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
 
   startContainer(id: string, signal: AbortSignal): Promise<void> {
     this.#prober.forget(id);
-    return containers.startContainer(this.#connection, id, signal);
+    return startContainer(this.#connection, id, signal);
   }
 
   stopContainer(id: string, graceMs: number, signal: AbortSignal): Promise<void> {

@@ -24,7 +24,10 @@ export interface ContainerRuntime {
    * Throws `image_not_found` when the engine does not hold the image.
    */
   createContainer(spec: ContainerSpec, signal: AbortSignal): Promise<string>;
-  /** Starting a running container does nothing. Throws NotFoundError, `port_taken`, `engine_error` (cannot be executed). */
+  /**
+   * Starting a running container does nothing. One whose network was removed and made anew since it ran is joined
+   * to that. Throws NotFoundError, `port_taken`, `engine_error` (cannot be executed, its network is gone).
+   */
   startContainer(id: string, signal: AbortSignal): Promise<void>;
   /** SIGTERM, then SIGKILL after `graceMs`. A container that is stopped or gone is done. */
   stopContainer(id: string, graceMs: number, signal: AbortSignal): Promise<void>;

@@ -391,7 +391,10 @@ describe("planApp", () => {
       restart: { attempts: 2, backoff: "4s", interval: "10m" },
     });
     const ended = [containerOf(desired, 0, { state: "exited", exitCode: 1 })];
-    expect(stepsOf(planApp(desired, observedOf(ended)))).toEqual(["startContainer"]);
+    expect(stepsOf(planApp(desired, observedOf(ended)))).toEqual([
+      "ensureNetwork",
+      "startContainer",
+    ]);
     const before = (...ago: number[]) =>
       ago.map((ms) => ({ of: `${desired.hash}/0`, at: NOW - ms }));
     const waiting = planApp(desired, observedOf(ended, { restarts: before(1_000) }));
@@ -400,7 +403,7 @@ describe("planApp", () => {
     expect(exhausted.operations).toEqual([]);
     expect(exhausted.exhausted).toHaveLength(1);
     const later = planApp(desired, observedOf(ended, { restarts: before(700_000, 650_000) }));
-    expect(stepsOf(later)).toEqual(["startContainer"]);
+    expect(stepsOf(later)).toEqual(["ensureNetwork", "startContainer"]);
   });
 
   test("the fourth correction of one field in ten minutes is not made", () => {
@@ -434,6 +437,6 @@ describe("planApp", () => {
     const desired = desiredOf({ ...spec, image: "web:2" }, 2);
     const old = [containerOf(desiredOf(spec), 0, { state: "exited", exitCode: 1 })];
     const plan = planApp(desired, observedOf(old, { image: "absent" }));
-    expect(stepsOf(plan)).toEqual(["pullImage", "startContainer"]);
+    expect(stepsOf(plan)).toEqual(["pullImage", "ensureNetwork", "startContainer"]);
   });
 });

@@ -14,12 +14,7 @@ export function planCreations(
 ): void {
   if (creations.length === 0) return;
   const { desired } = draft;
-  draft.add({
-    type: "ensureNetwork",
-    network: desired.network,
-    labels: desired.networkLabels,
-    cause: "the app's network",
-  });
+  draft.ensureNetwork();
   for (const volume of desired.volumes) {
     draft.add({
       type: "ensureVolume",
@@ -82,6 +77,7 @@ function planOne(draft: Draft, container: ObservedContainer, spec: ContainerSpec
     });
   }
   if (!container.networks.includes(desired.network) && draft.mayCorrect("network", replica)) {
+    draft.ensureNetwork();
     draft.add({
       type: "connectNetwork",
       id: container.id,
@@ -92,6 +88,7 @@ function planOne(draft: Draft, container: ObservedContainer, spec: ContainerSpec
     });
   }
   if (container.state === "created" && container.error === null) {
+    draft.ensureNetwork();
     draft.add({
       type: "startContainer",
       id: container.id,
@@ -117,6 +114,7 @@ function planRestart(
 ): void {
   const { desired, observed } = draft;
   if (observed.isFresh && !isRunning) {
+    draft.ensureNetwork();
     draft.add({
       type: "startContainer",
       id: container.id,
@@ -141,6 +139,7 @@ function planRestart(
     : `it ended${container.exitCode === null ? "" : ` with code ${container.exitCode}`}`;
   // The restart is counted at the start, which follows a stop whether or not Berth lives to see it.
   if (isRunning) draft.add(stop(container, desired.app.stopGraceMs, cause));
+  draft.ensureNetwork();
   draft.add({
     type: "startContainer",
     id: container.id,

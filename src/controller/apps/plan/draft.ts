@@ -16,6 +16,7 @@ export class Draft {
   lookAgainAtMs: number | null = null;
   driftLoop: string | null = null;
   #operations: Operation[] = [];
+  #hasNetwork = false;
 
   constructor(desired: DesiredApp, observed: ObservedApp) {
     this.desired = desired;
@@ -25,6 +26,17 @@ export class Draft {
 
   add(...operations: readonly Operation[]): void {
     this.#operations.push(...operations);
+  }
+
+  /**
+   * Before whatever needs the network: an engine removes one when it is told to prune and nothing
+   * runs on it. Once is enough for all that follows.
+   */
+  ensureNetwork(): void {
+    if (this.#hasNetwork) return;
+    this.#hasNetwork = true;
+    const { network, networkLabels: labels } = this.desired;
+    this.add({ type: "ensureNetwork", network, labels, cause: "the app's network" });
   }
 
   /** What `work` adds, apart from the plan, so that something can go before it. */
