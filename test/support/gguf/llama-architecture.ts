@@ -1,0 +1,141 @@
+import type { GgufFile, MetadataValue, Tensor, TensorType } from "./format.ts";
+import { spmVocabulary } from "./vocabulary.ts";
+import { WeightMaker, type Weights } from "./weights.ts";
+
+export interface LlamaShape {
+  readonly name: string;
+  readonly seed: number;
+  readonly type: TensorType;
+  readonly vocabularySize: number;
+  readonly embeddingLength: number;
+  readonly layers: number;
+  readonly heads: number;
+  /** Keys and values have this many; queries share them. */
+  readonly keyValueHeads: number;
+  readonly feedForwardLength: number;
+  readonly contextTokens: number;
+  /** Undefined: the file has none. */
+  readonly template: string | undefined;
+  /** See `spmVocabulary`. */
+  readonly endsAfter: number | undefined;
+  /** Writes NaN into every weight of the output, as a damaged file may have them. */
+  readonly notANumber: boolean;
+}
+
+/** Of the numbers that follow, in the file's metadata; llama.cpp tells it and does nothing with it. */
+const FILE_TYPES: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 7 };
+
+/** How far logits scatter around the bias of their token. */
+const LOGIT_DEVIATION = 1.3;
+
+/**
+ * A model whose text is random and still text. The first value of the state that runs through the layers
+ * is the same at every position: the embedding sets it, and no layer adds to it. So the first column of
+ * the output weights is a bias, which keeps stray bytes and control tokens rare.
+ */
+export function llamaModel(shape: LlamaShape): GgufFile {
+  const { embeddingLength, layers, heads, keyValueHeads, feedForwardLength, type } = shape;
+  const vocabulary = spmVocabulary(shape.vocabularySize, shape.endsAfter);
+  const keyValueLength = (embeddingLength / heads) * keyValueHeads;
+  const layerValues =
+    2 * embeddingLength * (embeddingLength + keyValueLength) +
+    3 * embeddingLength * feedForwardLength +
+    2 * embeddingLength;
+  const values =
+    2 * shape.vocabularySize * embeddingLength + layers * layerValues + embeddingLength;
+  const make = new WeightMaker(shape.seed, values);
+
+  // Half of the state's energy is in its first value, so a bias costs little precision when quantised.
+  const constant = Math.sqrt(embeddingLength / 2);
+  const scatter = Math.SQRT1_2;
+  const biasOf = (row: number): number => (vocabulary.tokens[row]?.bias ?? 0) / constant;
+  const output: Weights = shape.notANumber
+    ? { deviation: 0, mean: Number.NaN }
+    : {
+        deviation: LOGIT_DEVIATION / (scatter * Math.sqrt(embeddingLength)),
+        firstOfRow: biasOf,
+      };
+  const outputType = shape.notANumber ? "F32" : type;
+
+  const tensors: Tensor[] = [
+    make.matrix("token_embd.weight", type, shape.vocabularySize, embeddingLength, {
+      deviation: scatter,
+      firstOfRow: () => constant,
+    }),
+  ];
+  for (let layer = 0; layer < layers; layer++) {
+    const matrix = (part: string, rows: number, columns: number, weights: Weights): Tensor =>
+      make.matrix(`blk.${layer}.${part}.weight`, type, rows, columns, weights);
+    tensors.push(
+      make.vector(`blk.${layer}.attn_norm.weight`, embeddingLength, { deviation: 0, mean: 1 }),
+      matrix("attn_q", embeddingLength, embeddingLength, perInput(embeddingLength, 2)),
+      matrix("attn_k", keyValueLength, embeddingLength, perInput(embeddingLength, 2)),
+      matrix("attn_v", keyValueLength, embeddingLength, perInput(embeddingLength, 1)),
+      matrix("attn_output", embeddingLength, embeddingLength, {
+        ...perInput(embeddingLength, 1),
+        firstRowZero: true,
+      }),
+      make.vector(`blk.${layer}.ffn_norm.weight`, embeddingLength, { deviation: 0, mean: 1 }),
+      matrix("ffn_gate", feedForwardLength, embeddingLength, perInput(embeddingLength, 1)),
+      matrix("ffn_up", feedForwardLength, embeddingLength, perInput(embeddingLength, 1)),
+      matrix("ffn_down", embeddingLength, feedForwardLength, {
+        ...perInput(feedForwardLength, 1),
+        firstRowZero: true,
+      }),
+    );
+  }
+  tensors.push(
+    make.vector("output_norm.weight", embeddingLength, { deviation: 0, mean: 1 }),
+    make.matrix("output.weight", outputType, shape.vocabularySize, embeddingLength, output),
+  );
+
+  const metadata = new Map<string, MetadataValue>([
+    ["general.architecture", { type: "string", value: "llama" }],
+    ["general.name", { type: "string", value: shape.name }],
+    ["general.file_type", { type: "uint32", value: FILE_TYPES[type] }],
+    ["general.quantization_version", { type: "uint32", value: 2 }],
+    ["llama.context_length", { type: "uint32", value: shape.contextTokens }],
+    ["llama.embedding_length", { type: "uint32", value: embeddingLength }],
+    ["llama.block_count", { type: "uint32", value: layers }],
+    ["llama.feed_forward_length", { type: "uint32", value: feedForwardLength }],
+    ["llama.attention.head_count", { type: "uint32", value: heads }],
+    ["llama.attention.head_count_kv", { type: "uint32", value: keyValueHeads }],
+    ["llama.attention.layer_norm_rms_epsilon", { type: "float32", value: 1e-5 }],
+    ["llama.rope.dimension_count", { type: "uint32", value: embeddingLength / heads }],
+    ["llama.rope.freq_base", { type: "float32", value: 10_000 }],
+    ["llama.vocab_size", { type: "uint32", value: shape.vocabularySize }],
+    ["tokenizer.ggml.model", { type: "string", value: "llama" }],
+    ["tokenizer.ggml.pre", { type: "string", value: "default" }],
+    [
+      "tokenizer.ggml.tokens",
+      { type: "strings", value: vocabulary.tokens.map(({ text }) => text) },
+    ],
+    [
+      "tokenizer.ggml.scores",
+      { type: "float32s", value: vocabulary.tokens.map(({ score }) => score) },
+    ],
+    [
+      "tokenizer.ggml.token_type",
+      { type: "int32s", value: vocabulary.tokens.map(({ kind }) => kind) },
+    ],
+    ["tokenizer.ggml.unknown_token_id", { type: "uint32", value: 0 }],
+    ["tokenizer.ggml.bos_token_id", { type: "uint32", value: 1 }],
+    ["tokenizer.ggml.eos_token_id", { type: "uint32", value: 2 }],
+    [
+      "tokenizer.ggml.eot_token_id",
+      { type: "uint32", value: vocabulary.ids.get("<|im_end|>") ?? 2 },
+    ],
+    ["tokenizer.ggml.add_bos_token", { type: "bool", value: true }],
+    ["tokenizer.ggml.add_eos_token", { type: "bool", value: false }],
+    ["tokenizer.ggml.add_space_prefix", { type: "bool", value: true }],
+  ]);
+  if (shape.template !== undefined) {
+    metadata.set("tokenizer.chat_template", { type: "string", value: shape.template });
+  }
+  return { metadata, tensors };
+}
+
+/** So that what comes out scatters as what goes in, times `gain`. */
+function perInput(inputs: number, gain: number): Weights {
+  return { deviation: gain / Math.sqrt(inputs) };
+}

@@ -1,0 +1,184 @@
+import { rowBytes, type Tensor, type TensorType } from "./format.ts";
+
+/** What stands in a tensor. */
+export interface Weights {
+  /** Standard deviation of the random values; 0: all are `mean`. */
+  readonly deviation: number;
+  readonly mean?: number;
+  /** The first value of each row, instead of a random one. */
+  readonly firstOfRow?: (row: number) => number;
+  /** Whether the first row is all zero, so that the first value of what comes out stays as it is. */
+  readonly firstRowZero?: boolean;
+}
+
+/** So many values are really random; further ones repeat them. 4 MiB of memory. */
+const POOL_VALUES = 1 << 20;
+
+/** Makes the tensors of one file; the same seed and the same calls make the same bytes. */
+export class WeightMaker {
+  readonly #pool: Float32Array;
+  readonly #stencils = new Map<string, Stencil>();
+  #at = 0;
+
+  /** `values`: how many weights the file will have, all in all; small files get a small pool. */
+  constructor(seed: number, values: number) {
+    this.#pool = uniformValues(seed, Math.min(POOL_VALUES, values + 4_096));
+  }
+
+  matrix(name: string, type: TensorType, rows: number, columns: number, weights: Weights): Tensor {
+    return this.#tensor(name, type, rows, columns, false, weights);
+  }
+
+  /** Norms and biases are F32 in every file. */
+  vector(name: string, length: number, weights: Weights): Tensor {
+    return this.#tensor(name, "F32", 1, length, true, weights);
+  }
+
+  #tensor(
+    name: string,
+    type: TensorType,
+    rows: number,
+    columns: number,
+    vector: boolean,
+    weights: Weights,
+  ): Tensor {
+    // A start of its own for each tensor, whatever order the rows are asked for in.
+    const start = this.#at;
+    this.#at = (this.#at + rows * columns + 7_919) % this.#pool.length;
+    const stencil = weights.firstOfRow === undefined ? this.#stencil(type, weights) : undefined;
+    const encodeRow = encoders[type];
+    const encodeRows = (first: number, count: number): Uint8Array => {
+      const bytesOfRow = rowBytes(type, columns);
+      const bytes = new Uint8Array(bytesOfRow * count);
+      const view = new DataView(bytes.buffer);
+      const values = new Float32Array(columns);
+      for (let index = 0; index < count; index++) {
+        const row = first + index;
+        if (row === 0 && weights.firstRowZero === true) continue;
+        if (stencil !== undefined) {
+          // Rows of a large matrix are windows of encoded rows: copying is what makes large files quick.
+          bytes.set(stencil.window(start + row * columns, columns), index * bytesOfRow);
+          continue;
+        }
+        this.#fill(values, start + row * columns, weights);
+        if (weights.firstOfRow !== undefined) values[0] = weights.firstOfRow(row);
+        encodeRow(view, index * bytesOfRow, values);
+      }
+      return bytes;
+    };
+    return { name, type, rows, columns, vector, encodeRows };
+  }
+
+  #stencil(type: TensorType, weights: Weights): Stencil {
+    const key = `${type} ${weights.deviation} ${weights.mean ?? 0}`;
+    let stencil = this.#stencils.get(key);
+    if (stencil === undefined) {
+      stencil = new Stencil(type, this.#pool.length, (values) => this.#fill(values, 0, weights));
+      this.#stencils.set(key, stencil);
+    }
+    return stencil;
+  }
+
+  #fill(values: Float32Array, from: number, { deviation, mean = 0 }: Weights): void {
+    const pool = this.#pool;
+    for (let index = 0; index < values.length; index++) {
+      values[index] = mean + deviation * (pool[(from + index) % pool.length] ?? 0);
+    }
+  }
+}
+
+/** The pool as one kind of tensor encodes it, of which rows are windows that begin at a block. */
+class Stencil {
+  readonly #type: TensorType;
+  readonly #poolValues: number;
+  readonly #fill: (values: Float32Array) => void;
+  #encoded: Uint8Array | undefined;
+
+  constructor(type: TensorType, poolValues: number, fill: (values: Float32Array) => void) {
+    this.#type = type;
+    this.#poolValues = poolValues - (poolValues % 32);
+    this.#fill = fill;
+  }
+
+  /** `length` is at most that of the pool. */
+  window(from: number, length: number): Uint8Array {
+    // Twice around, so that a window never wraps.
+    this.#encoded ??= this.#encode(this.#poolValues * 2);
+    const at = rowBytes(this.#type, (from - (from % 32)) % this.#poolValues);
+    return this.#encoded.subarray(at, at + rowBytes(this.#type, length));
+  }
+
+  #encode(count: number): Uint8Array {
+    const half = new Float32Array(count / 2);
+    this.#fill(half);
+    const bytes = new Uint8Array(rowBytes(this.#type, count));
+    encoders[this.#type](new DataView(bytes.buffer), 0, half);
+    bytes.copyWithin(bytes.length / 2, 0, bytes.length / 2);
+    return bytes;
+  }
+}
+
+type EncodeRow = (view: DataView, offset: number, values: Float32Array) => void;
+
+const encoders: Record<TensorType, EncodeRow> = {
+  F32: (view, offset, values) => {
+    for (let index = 0; index < values.length; index++) {
+      view.setFloat32(offset + index * 4, values[index] ?? 0, true);
+    }
+  },
+  F16: (view, offset, values) => {
+    for (let index = 0; index < values.length; index++) {
+      view.setUint16(offset + index * 2, halfBits(values[index] ?? 0), true);
+    }
+  },
+  Q8_0: (view, offset, values) => {
+    let at = offset;
+    for (let block = 0; block < values.length; block += 32) {
+      let largest = 0;
+      for (let index = 0; index < 32; index++) {
+        largest = Math.max(largest, Math.abs(values[block + index] ?? 0));
+      }
+      const scale = largest / 127;
+      view.setUint16(at, halfBits(scale), true);
+      at += 2;
+      for (let index = 0; index < 32; index++) {
+        view.setInt8(at++, scale === 0 ? 0 : Math.round((values[block + index] ?? 0) / scale));
+      }
+    }
+  },
+};
+
+const floatView = new DataView(new ArrayBuffer(4));
+
+/** IEEE 754 half precision, rounded to nearest; what is too large becomes infinite. */
+export function halfBits(value: number): number {
+  floatView.setFloat32(0, value);
+  const bits = floatView.getUint32(0);
+  const sign = (bits >>> 16) & 0x8000;
+  const exponent = ((bits >>> 23) & 0xff) - 127 + 15;
+  const mantissa = bits & 0x7fffff;
+  if (((bits >>> 23) & 0xff) === 0xff) return sign | 0x7c00 | (mantissa === 0 ? 0 : 0x200);
+  if (exponent >= 31) return sign | 0x7c00;
+  if (exponent <= 0) {
+    if (exponent < -10) return sign;
+    // Subnormal: the hidden bit becomes visible, and all moves to the right.
+    const shifted = (mantissa | 0x800000) >>> (1 - exponent);
+    return sign | ((shifted + 0x1000) >>> 13);
+  }
+  // Rounding may carry into the exponent, which is right.
+  return (sign | (exponent << 10) | (mantissa >>> 13)) + ((mantissa >>> 12) & 1);
+}
+
+/** Of mean 0 and deviation 1, flat: there are no outliers that would coarsen a quantised block. */
+function uniformValues(seed: number, count: number): Float32Array {
+  const values = new Float32Array(count);
+  let state = (seed ^ 0x9e3779b9) | 0 || 1;
+  for (let index = 0; index < count; index++) {
+    // xorshift32
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    values[index] = (state / 2_147_483_648) * Math.sqrt(3);
+  }
+  return values;
+}
