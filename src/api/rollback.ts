@@ -19,18 +19,41 @@ export function rollbackTarget(
   store: Pick<Store, "builds" | "sourcePins">,
 ): Revision | undefined {
   if (asked !== undefined) return revisions.find((revision) => revision.number === asked);
+  return otherRevisions(app, revisions, store).find(({ state }) => state === "stable");
+}
+
+/** What to do where `rollbackTarget` finds nothing: another revision may be there, but for too short a time. */
+export function withoutTarget(
+  app: Resource<"App">,
+  revisions: readonly Revision[],
+  store: Pick<Store, "builds" | "sourcePins">,
+): string {
+  const { name } = app.metadata;
+  const others = otherRevisions(app, revisions, store);
+  const young = others.find(({ state }) => state === "attempted");
+  const other = young ?? others[0];
+  if (other === undefined) return `see GET /api/apps/${name}/revisions`;
+  const why = young ? "was not Ready for long enough to count as stable" : "was given up";
+  return `revision ${other.number} ${why}; to go there all the same: berth rollback ${name} --to ${other.number}`;
+}
+
+/** Newest first: those of another spec, or of another commit of the source, than is wanted now. */
+function otherRevisions(
+  app: Resource<"App">,
+  revisions: readonly Revision[],
+  store: Pick<Store, "builds" | "sourcePins">,
+): readonly Revision[] {
   const { name, annotations } = app.metadata;
   const attempted = app.status?.revisions.attempted ?? revisions[0]?.number ?? 0;
   // The commit that is wanted may have failed to build: then what was last tried is one to go back to.
   const commit = annotations[SOURCE_REVISION] ?? store.sourcePins.get(name)?.revision;
-  const isOther = (revision: Revision): boolean => {
+  return revisions.filter((revision) => {
     if (Object.keys(rollbackPatch(app.spec, revision.spec)).length > 0) return true;
     if (revision.spec.source === undefined || revision.image === null) return false;
     return commit === undefined
       ? revision.number !== attempted
       : store.builds.ofImage(revision.image)?.revision !== commit;
-  };
-  return revisions.find((revision) => revision.state === "stable" && isOther(revision));
+  });
 }
 
 /**

@@ -8,7 +8,7 @@ import type { Api, ApiContext } from "../context.ts";
 import { gitChange, imageChange, sameSourceChange } from "../deploy-intents.ts";
 import { flatPaths } from "../flat-paths.ts";
 import { actorOf } from "../request-scope.ts";
-import { heldRevision, rollbackPatch, rollbackTarget } from "../rollback.ts";
+import { heldRevision, rollbackPatch, rollbackTarget, withoutTarget } from "../rollback.ts";
 
 /** Another version of an app: of an image, of a repository, or one of before. */
 export function appDeployRoutes(api: Api, context: ApiContext): void {
@@ -73,7 +73,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       if (target === undefined) {
         if (asked === undefined) {
           throw new ConflictError("wrong_state", `app "${name}" has no earlier stable revision`, {
-            hint: `see GET /api/apps/${name}/revisions`,
+            hint: withoutTarget(app, revisions, store),
           });
         }
         throw new NotFoundError(

@@ -85,7 +85,7 @@ export function addAppVerbs(program: Command, cli: Cli): void {
       .command("rollback")
       .summary("go back to an earlier revision of an app")
       .description(
-        "Goes back to an earlier revision of an app; without --to, to the last one before this that was stable. `berth describe NAME` lists them.",
+        "Goes back to an earlier revision of an app; without --to, to the last one before this that was stable (Ready for 10 s). `berth describe NAME` lists them.",
       ),
   ).option("--to <revision>", "number of the revision", integerBetween(1, 2 ** 31));
   withExamples(rollback, [

@@ -7,6 +7,7 @@ import {
   type Resource,
   SOURCE_REVISION,
 } from "../../../src/resources/resource.ts";
+import type { Revision } from "../../../src/store/store.ts";
 import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
 
 let api: TestApi;
@@ -18,7 +19,7 @@ afterEach(() => api[Symbol.asyncDispose]());
 const post = (path: string, payload?: object) =>
   api.request({ method: "POST", url: `/api/apps/${path}`, ...(payload ? { payload } : {}) });
 
-const revision = (generation: number, image: string, state: "stable" | "quarantined") => {
+const revision = (generation: number, image: string, state: Revision["state"]) => {
   const { number } = api.store.revisions.ensure({
     app: "web",
     generation,
@@ -247,6 +248,18 @@ describe("rollback", () => {
     expect(response.statusCode).toBe(202);
     expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:2", port: 80 });
     expect(api.store.get("App", "web")?.metadata.annotations).toHaveProperty([RETRIED_AT]);
+  });
+
+  it("names the revision before that was not stable yet, or was given up", async () => {
+    putApp(api.store, "web", { image: "bb:3", port: 80 });
+    revision(1, "bb:1", "quarantined");
+    expect(errorOf(await post("web/rollback"))).toContain("berth rollback web --to 1");
+    revision(2, "bb:2", "attempted");
+    revision(3, "bb:3", "attempted");
+    const response = await post("web/rollback");
+    expect(response.statusCode).toBe(409);
+    expect(errorOf(response)).toContain("not Ready for long enough");
+    expect(errorOf(response)).toContain("berth rollback web --to 2");
   });
 
   it("is 404 for a revision that is not kept and 409 where there is nothing to go back to", async () => {
