@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { programSearchPath } from "../../src/base/config.ts";
-import { silentLogger } from "../../src/base/logger.ts";
+import { type LogFields, silentLogger } from "../../src/base/logger.ts";
 import { CaddyAdmin } from "../../src/controller/ingress/caddy-admin.ts";
 import { caddyConfig } from "../../src/controller/ingress/caddy-config.ts";
 import { CaddyProcess, findCaddy } from "../../src/controller/ingress/caddy-process.ts";
@@ -266,16 +266,17 @@ describe("a port", () => {
     await once(other, "listening");
     const address = other.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
-    world = await IngressWorld.open({ httpPort: port });
+    const warned: LogFields[] = [];
+    const logger = { ...silentLogger, warn: (fields: LogFields) => void warned.push(fields) };
+    world = await IngressWorld.open({ httpPort: port, logger });
     const here = world;
     await here.until(
       () => here.ingress.state().message.startsWith("port"),
       () => here.ingress.state().message,
     );
-    expect(here.ingress.state()).toEqual({
-      ready: false,
-      message: `port ${port} is taken by another program: choose another with --http-port`,
-    });
+    const error = `port ${port} is taken by another program: choose another with --http-port`;
+    expect(here.ingress.state()).toEqual({ ready: false, message: error });
+    expect(warned).toEqual([{ error, failures: 1 }]);
     other.close();
     await here.ready();
   });

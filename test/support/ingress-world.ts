@@ -82,7 +82,7 @@ export class IngressWorld implements AsyncDisposable {
         store: this.store,
         runtime: new FakeRuntime({ clock: systemClock }),
         clock: systemClock,
-        logger: silentLogger,
+        logger: this.#options.logger ?? silentLogger,
         onChanged: (app) => this.changed.push(app),
         searchPath: this.#options.searchPath ?? programSearchPath(),
         ...(this.#options.runtime ? { runtime: this.#options.runtime } : {}),

@@ -148,7 +148,10 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
         failures += 1;
         this.#dirty = true;
         const fields = { error: messageOf(error), failures };
-        if (failures === 1) logger.warn({ ...fields, err: error }, "the ingress is not ready");
+        // What Berth says on purpose, such as that a port is taken, needs no stack to be understood.
+        const isExpected = error instanceof BerthError && error.code !== "internal";
+        if (failures === 1)
+          logger.warn(isExpected ? fields : { ...fields, err: error }, "the ingress is not ready");
         else logger.debug(fields, "the ingress is still not ready");
         this.#setState({ ready: false, message: forPeople(error) });
       }
