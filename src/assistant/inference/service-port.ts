@@ -36,6 +36,9 @@ export interface InferenceService {
   health(): Health;
 }
 
+/** Of an answer where the request does not say, as the runtime's contract has it. */
+export const DEFAULT_TOKENS_MAX = 1_024;
+
 export interface GenerateRequest {
   /** Id or alias; undefined: the default model. */
   readonly model: string | undefined;

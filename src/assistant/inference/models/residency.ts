@@ -76,7 +76,7 @@ export class Residency implements AsyncDisposable {
     },
     signal: AbortSignal,
   ): Promise<ModelLease> {
-    const known = await this.#resolve(request.name, request.use);
+    const known = await this.resolve(request.name, request.use);
     for (;;) {
       signal.throwIfAborted();
       if (this.#closing.signal.aborted) throw shuttingDown();
@@ -146,7 +146,8 @@ export class Residency implements AsyncDisposable {
     );
   }
 
-  async #resolve(name: string | undefined, use: "generate" | "embed"): Promise<KnownModel> {
+  /** Who answers to that name, or where there is none; loads nothing. `model_not_found`, `no_model`. */
+  async resolve(name: string | undefined, use: "generate" | "embed"): Promise<KnownModel> {
     if (name !== undefined) return this.#options.known.find(name);
     const suits = (model: LoadedModel | undefined) =>
       !model || (model.facts.kind === "embedding") === (use === "embed");

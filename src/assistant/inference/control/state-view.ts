@@ -1,0 +1,54 @@
+import { timestamp } from "../../../base/clock.ts";
+import type { KnownModel } from "../models/known-models.ts";
+import type { ModelState } from "../models/residency.ts";
+
+/** What GET /state of the control socket answers; times are RFC 3339, sizes bytes. */
+export interface StateView {
+  readonly version: string;
+  readonly pid: number;
+  readonly engine: string;
+  /** Where the HTTP endpoint listens. */
+  readonly url: string;
+  readonly memory_bytes_max: number;
+  readonly ledger: { readonly ok: boolean; readonly size: number };
+  readonly models: readonly ModelView[];
+}
+
+export interface ModelView {
+  readonly id: string;
+  readonly aliases: readonly string[];
+  readonly state: ModelState["state"];
+  readonly pinned: boolean;
+  readonly memory_bytes: number | null;
+  readonly context_tokens: number | null;
+  readonly sequences: number | null;
+  readonly threads: number | null;
+  readonly active: number;
+  readonly queued: number;
+  readonly loaded_at: string | null;
+  readonly expires_at: string | null;
+  readonly error: { readonly code: string; readonly message: string } | null;
+}
+
+export function modelView(state: ModelState & { readonly known: KnownModel }): ModelView {
+  const { model, error, known } = state;
+  return {
+    id: state.id,
+    aliases: known.aliases,
+    state: state.state,
+    pinned: known.isPinned,
+    memory_bytes: model?.memoryBytes ?? null,
+    context_tokens: model?.contextTokens ?? null,
+    sequences: model?.sequences ?? null,
+    threads: model?.threads ?? null,
+    active: model?.load.active ?? 0,
+    queued: model?.load.queued ?? 0,
+    loaded_at: time(state.loadedAt),
+    expires_at: time(state.expiresAt),
+    error: error ? { code: error.code, message: error.message } : null,
+  };
+}
+
+function time(epochMs: number | undefined): string | null {
+  return epochMs === undefined ? null : timestamp(epochMs);
+}

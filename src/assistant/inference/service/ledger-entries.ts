@@ -1,0 +1,38 @@
+import { digestOf } from "../../../base/canonical.ts";
+import type { NewEntry } from "../../ledger/port.ts";
+import { DEFAULT_TOKENS_MAX, type EmbedRequest, type GenerateRequest } from "../service-port.ts";
+
+/**
+ * What the ledger keeps of a request: enough to account for it, and a digest of the text under a salt,
+ * so that a text can be shown to have been this one while none can be read or guessed from the ledger.
+ */
+export function generateEntry(request: GenerateRequest, model: string): NewEntry {
+  const chat = request.prompts.find((prompt) => prompt.kind === "chat");
+  return {
+    name: "inference.generate",
+    fields: {
+      model,
+      priority: request.priority,
+      prompts: request.prompts.length,
+      choices: request.prompts.length * request.n,
+      messages: chat?.kind === "chat" ? chat.messages.length : 0,
+      tools: chat?.kind === "chat" ? chat.tools.length : 0,
+      guide: request.guide.kind,
+      streamed: request.isStreamed,
+      // null: to the end of the context.
+      max_tokens:
+        request.maxTokens === Number.POSITIVE_INFINITY
+          ? null
+          : (request.maxTokens ?? DEFAULT_TOKENS_MAX),
+    },
+    sealed: { prompts_sha256: digestOf(request.prompts) },
+  };
+}
+
+export function embedEntry(request: EmbedRequest, model: string): NewEntry {
+  return {
+    name: "inference.embed",
+    fields: { model, priority: request.priority, texts: request.texts.length },
+    sealed: { texts_sha256: digestOf(request.texts) },
+  };
+}

@@ -1,0 +1,49 @@
+import type { Sampling } from "../runner.ts";
+import type { SamplingWish } from "../service-port.ts";
+
+/** Of llama-server, which people who come from there are used to. */
+const defaults = {
+  temperature: 0.8,
+  topP: 0.95,
+  topK: 40,
+  minP: 0.05,
+  repeatPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+} as const;
+
+/** Seeds are 32 bits wide in llama.cpp. */
+const SEEDS = 2 ** 32;
+
+/**
+ * What a client wished for, completed. The choices of one request differ by their seed, and so does a
+ * second attempt; with a seed given all of it can be had again.
+ */
+export function samplingOf(
+  wish: SamplingWish,
+  options: {
+    readonly choice: number;
+    readonly attempt: number;
+    readonly grammar: { readonly gbnf: string; readonly example: string } | undefined;
+    readonly showControlTokens: boolean;
+    readonly random: () => number;
+  },
+): Sampling {
+  const seed = wish.seed ?? Math.floor(options.random() * SEEDS);
+  return {
+    temperature: wish.temperature ?? defaults.temperature,
+    topP: wish.topP ?? defaults.topP,
+    topK: wish.topK ?? defaults.topK,
+    minP: wish.minP ?? defaults.minP,
+    // The 32-bit golden ratio keeps neighbouring choices apart.
+    seed: (((seed + options.choice) >>> 0) + Math.imul(options.attempt, 0x9e3779b9)) >>> 0,
+    repeatPenalty: wish.repeatPenalty ?? defaults.repeatPenalty,
+    presencePenalty: wish.presencePenalty ?? defaults.presencePenalty,
+    frequencyPenalty: wish.frequencyPenalty ?? defaults.frequencyPenalty,
+    logitBias: wish.logitBias ?? {},
+    logprobs: wish.logprobs,
+    grammar: options.grammar?.gbnf,
+    grammarExample: options.grammar?.example,
+    showControlTokens: options.showControlTokens,
+  };
+}
