@@ -1,0 +1,81 @@
+import type { ModelShape } from "./shape.ts";
+
+/** Tokens that one decode takes at most: a chunk of a prompt, or a step of all sequences. */
+export const BATCH_TOKENS = 128;
+/** The library rounds the context of each sequence up to a multiple of this. */
+export const CONTEXT_MULTIPLE = 256;
+
+/** Keys and values are kept as 16-bit floats, recurrent state and what is computed with 32. */
+const KEPT_BYTES = 2;
+const COMPUTED_BYTES = 4;
+/** Node, the library and llama.cpp's own structures, as a process with a model of 0.5 MB measures. */
+const PROCESS_BYTES = 130e6;
+/** Of llama.cpp's graph, for each layer, as measured; it does not grow with the width of the model. */
+const GRAPH_BYTES_PER_LAYER = 0.5e6;
+
+export interface MemoryQuestion {
+  readonly contextTokens: number;
+  readonly sequences: number;
+}
+
+/** What a process with this model takes, in bytes: an estimate that errs on the large side. */
+export function generationMemory(
+  shape: ModelShape,
+  weightBytes: number,
+  { contextTokens, sequences }: MemoryQuestion,
+): number {
+  const cells = roundUp(contextTokens + 1, CONTEXT_MULTIPLE);
+  return (
+    PROCESS_BYTES +
+    weightBytes +
+    sequences * keptBytes(shape, cells) +
+    sequences * shape.recurrentState * COMPUTED_BYTES +
+    computeBytes(shape, BATCH_TOKENS, cells) +
+    // The logits of a step, once where they are computed and once where they are handed out.
+    sequences * shape.vocabulary * COMPUTED_BYTES
+  );
+}
+
+/** The same for a model that only embeds; `sequences` texts are computed at a time. */
+export function embeddingMemory(
+  shape: ModelShape,
+  weightBytes: number,
+  { contextTokens, sequences }: MemoryQuestion,
+): number {
+  const cells = roundUp(contextTokens + 1, CONTEXT_MULTIPLE);
+  return (
+    PROCESS_BYTES +
+    weightBytes +
+    sequences * (keptBytes(shape, cells) + computeBytes({ ...shape, vocabulary: 0 }, cells, cells))
+  );
+}
+
+function keptBytes(shape: ModelShape, cells: number): number {
+  return shape.keptPerToken.reduce((bytes, values, layer) => {
+    const window = shape.windowTokens[layer];
+    const kept =
+      window === undefined
+        ? cells
+        : Math.min(cells, roundUp(window + BATCH_TOKENS, CONTEXT_MULTIPLE));
+    return bytes + kept * values * KEPT_BYTES;
+  }, 0);
+}
+
+/**
+ * llama.cpp reserves for its widest moment: the logits of a whole batch, or the inside of one layer with
+ * its attention (which is small while flash attention is on, and is counted as if it were off).
+ */
+function computeBytes(shape: ModelShape, batch: number, cells: number): number {
+  const logits = shape.vocabulary;
+  const feedForward = 3 * shape.feedForwardLength + 4 * shape.embeddingLength;
+  const attention = shape.heads * Math.min(cells, 4096) + 4 * shape.embeddingLength;
+  const mask = cells * 2;
+  return (
+    batch * COMPUTED_BYTES * (Math.max(logits, feedForward, attention) + mask) +
+    shape.layers * GRAPH_BYTES_PER_LAYER
+  );
+}
+
+function roundUp(value: number, multiple: number): number {
+  return Math.ceil(value / multiple) * multiple;
+}
