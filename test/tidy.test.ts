@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import {
   adapterProblems,
   allowedRooms,
+  assistantProblems,
   circleProblems,
   consoleProblems,
   docPathProblems,
@@ -39,6 +40,7 @@ describe("src", () => {
 
   test.each([
     ["imports point down", edgeProblems],
+    ["the assistant's rooms know what they may", assistantProblems],
     ["adapters are wired in main.ts only", adapterProblems],
     ["ports expose no library", portProblems],
     ["no circles", circleProblems],

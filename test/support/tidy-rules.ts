@@ -32,15 +32,43 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
   { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/main\.ts$/ },
 ];
 
+/** The rooms of the assistant, which know less of each other than the assistant's daemons know of them. */
+const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
+  ledger: [/^errors\.ts$/],
+  "inference/schema-grammar": [/^errors\.ts$/],
+  "inference/prompts": [/^errors\.ts$/, /^inference\/(runner|engine|schema-grammar\/)/],
+  "inference/scheduler": [/^errors\.ts$/, /^inference\/(runner|engine)\.ts$/],
+  "inference/stub": [/^errors\.ts$/, /^inference\/(runner|engine|local-model)\.ts$/],
+  "inference/llama": [/^errors\.ts$/, /^inference\/(runner|engine|local-model|prompts\/.+)\.ts$/],
+  "inference/models": [/^errors\.ts$/, /^inference\/(runner|engine)\.ts$/],
+  "inference/control": [/^errors\.ts$/, /^inference\/models\//],
+  "inference/http": [/^errors\.ts$/, /^inference\/(service-port|runner|engine)\.ts$/],
+  "inference/service": [
+    /^errors\.ts$/,
+    /^ledger\/port\.ts$/,
+    /^inference\/(service-port|runner|engine)\.ts$/,
+    /^inference\/(models|prompts)\//,
+  ],
+};
+
 /** What stands behind a port: imported from inside its own folder, and by main.ts, which wires it. */
 const adapters: readonly { readonly folder: string; readonly port: string }[] = [
   { folder: "src/controller/runtime/", port: "src/controller/runtime/port.ts" },
   { folder: "src/controller/ingress/", port: "src/controller/ingress/port.ts" },
   { folder: "src/store/", port: "src/store/store.ts" },
+  { folder: "src/assistant/inference/llama/", port: "src/assistant/inference/engine.ts" },
+  { folder: "src/assistant/inference/stub/", port: "src/assistant/inference/engine.ts" },
 ];
 
+/** Where adapters are made: the control plane, and the daemons of the assistant. */
+const wiring: readonly string[] = ["src/main.ts", "src/assistant/system.ts"];
+
 /** Interfaces that tell one room of another. They may not know a library's types. */
-const ports: readonly RegExp[] = [/(^|\/)port\.ts$/, /^src\/store\/store\.ts$/];
+const ports: readonly RegExp[] = [
+  /(^|\/)(service-)?port\.ts$/,
+  /^src\/store\/store\.ts$/,
+  /^src\/assistant\/inference\/(engine|runner)\.ts$/,
+];
 
 const LINES_MAX = 400;
 
@@ -93,8 +121,21 @@ export function adapterProblems(files: readonly SourceFile[]): string[] {
   return eachImport(files, ({ from, target, at }) => {
     const adapter = adapters.find(({ folder }) => target?.startsWith(folder));
     if (!adapter || target === adapter.port) return undefined;
-    if (from === "src/main.ts" || from.startsWith(adapter.folder)) return undefined;
-    return `${at} imports the adapter ${target}: import ${adapter.port}, and let src/main.ts wire it`;
+    if (wiring.includes(from) || from.startsWith(adapter.folder)) return undefined;
+    return `${at} imports the adapter ${target}: import ${adapter.port}, and let ${wiring.join(" or ")} wire it`;
+  });
+}
+
+/** Inside the assistant: each room against its row of the table. */
+export function assistantProblems(files: readonly SourceFile[]): string[] {
+  const inside = (path: string) => path.replace(/^src\/assistant\//, "");
+  return eachImport(files, ({ from, target, at }) => {
+    if (!from.startsWith("src/assistant/") || !target?.startsWith("src/assistant/"))
+      return undefined;
+    const room = Object.keys(assistantRooms).find((name) => inside(from).startsWith(`${name}/`));
+    if (room === undefined || inside(target).startsWith(`${room}/`)) return undefined;
+    if (assistantRooms[room]?.some((allowed) => allowed.test(inside(target)))) return undefined;
+    return `${at} imports ${target}: the room ${room} may not`;
   });
 }
 

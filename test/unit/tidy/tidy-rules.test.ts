@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   adapterProblems,
+  assistantProblems,
   circleProblems,
   consoleProblems,
   docPathProblems,
@@ -125,6 +126,26 @@ describe("adapters and ports", () => {
     expect(portProblems(file(text, "src/controller/runtime/port.ts"))).toHaveLength(1);
     expect(portProblems(file(text, "src/store/store.ts"))).toHaveLength(1);
     expect(portProblems(file(text, "src/controller/runtime/docker.ts"))).toEqual([]);
+  });
+});
+
+describe("the assistant's rooms", () => {
+  test.each([
+    ["src/assistant/ledger/a.ts", "src/assistant/inference/engine.ts"],
+    ["src/assistant/inference/http/a.ts", "src/assistant/inference/service/service.ts"],
+    ["src/assistant/inference/service/a.ts", "src/assistant/ledger/open-ledger.ts"],
+    ["src/assistant/inference/models/a.ts", "src/assistant/inference/service-port.ts"],
+  ])("%s may not import %s", (from, to) => {
+    expect(assistantProblems(tree([from, to]))).toHaveLength(1);
+  });
+
+  test.each([
+    ["src/assistant/system.ts", "src/assistant/inference/service/service.ts"],
+    ["src/assistant/inference/service/a.ts", "src/assistant/ledger/port.ts"],
+    ["src/assistant/inference/http/routes/a.ts", "src/assistant/inference/service-port.ts"],
+    ["src/assistant/inference/http/routes/a.ts", "src/assistant/inference/http/b.ts"],
+  ])("%s may import %s", (from, to) => {
+    expect(assistantProblems(tree([from, to]))).toEqual([]);
   });
 });
 
