@@ -13,28 +13,37 @@ export async function* sideBySide<T>(
     yield* start(0);
     return;
   }
-  const running = new Map<AsyncIterator<T>, Promise<Pulled<T>>>();
+  const open = new Set<AsyncIterator<T>>();
+  /** Those that are being waited for; the one whose item is out is not among them. */
+  const pulls = new Map<AsyncIterator<T>, Promise<Pulled<T>>>();
   const pull = (source: AsyncIterator<T>) => {
     const pulled = source.next().then((result) => ({ source, result }));
     // Its failure is met by the race below, or is of no interest any more.
     pulled.catch(() => {});
-    running.set(source, pulled);
+    pulls.set(source, pulled);
   };
   let next = 0;
   try {
     for (;;) {
-      while (running.size < width && next < count) pull(start(next++)[Symbol.asyncIterator]());
-      if (running.size === 0) return;
-      const { source, result } = await Promise.race(running.values());
-      // Behind the others, so that a fast one does not keep them from being heard.
-      running.delete(source);
-      if (result.done === true) continue;
+      while (open.size < width && next < count) {
+        const source = start(next++)[Symbol.asyncIterator]();
+        open.add(source);
+        pull(source);
+      }
+      if (open.size === 0) return;
+      const { source, result } = await Promise.race(pulls.values());
+      // It comes back behind the others, so that a fast one does not keep them from being heard.
+      pulls.delete(source);
+      if (result.done === true) {
+        open.delete(source);
+        continue;
+      }
       yield result.value;
       pull(source);
     }
   } finally {
     onLeave();
-    await Promise.allSettled([...running.keys()].map(async (source) => source.return?.()));
+    await Promise.allSettled([...open].map(async (source) => source.return?.()));
   }
 }
 
