@@ -25,13 +25,14 @@ export interface Runner extends AsyncDisposable {
 
   /**
    * Begins to generate on a sequence. `last` is the one token of the prompt that was not prefilled; the
-   * first step evaluates it. Nothing is evaluated before that.
+   * first step evaluates it. Nothing is evaluated before that. What it throws ends this job alone.
    */
   start(sequence: number, last: Token, sampling: Sampling): Stream;
 
   /**
    * One token for each stream, evaluated together as one batch; streams in the order of their
-   * sequences. The outcomes are in the same order. A stream that fails fails alone; a rejection means
+   * sequences. The outcomes are in the same order, and come in a later turn of the event loop: a caller
+   * that steps without end starves nobody. A stream that fails fails alone; a rejection means
    * that the whole model is broken.
    */
   step(streams: readonly Stream[]): Promise<readonly StepOutcome[]>;
