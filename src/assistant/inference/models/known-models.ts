@@ -41,14 +41,19 @@ export class KnownModels {
   readonly #registered = new Map<string, ModelRegistration & { readonly created: number }>();
   /** Alias to id. */
   readonly #aliases: ReadonlyMap<string, string>;
+  readonly #defaults: Pick<ModelRegistration, "contextTokens" | "sequences">;
 
   constructor(options: {
     /** Undefined: none, as with the stub engine. */
     readonly folder: string | undefined;
     readonly aliases: ReadonlyMap<string, string>;
+    /** For models that were registered without their own. */
+    readonly contextTokens?: number | undefined;
+    readonly sequences?: number | undefined;
   }) {
     this.#folder = options.folder;
     this.#aliases = options.aliases;
+    this.#defaults = options;
   }
 
   /** Adds a model, or replaces the one of the same id. */
@@ -67,22 +72,22 @@ export class KnownModels {
     this.#registered.delete(id);
   }
 
-  /** Sorted by id; registered ones first where an id stands twice. */
+  /** Registered ones in the order in which they came, then those of the folder by name. */
   async list(): Promise<readonly KnownModel[]> {
-    const known = new Map<string, ModelRegistration & { readonly created: number }>();
-    for (const model of await this.#ofFolder()) known.set(model.id, model);
-    for (const model of this.#registered.values()) known.set(model.id, model);
-    return [...known.values()]
-      .map(({ id, path, created, isPinned, contextTokens, sequences }) => ({
-        id,
-        path,
-        created,
-        isPinned,
-        contextTokens,
-        sequences,
-        aliases: [...this.#aliases].filter(([, target]) => target === id).map(([alias]) => alias),
-      }))
+    const ofFolder = (await this.#ofFolder())
+      .filter(({ id }) => !this.#registered.has(id))
       .toSorted((one, other) => (one.id < other.id ? -1 : 1));
+    return [...this.#registered.values(), ...ofFolder].map((model) => ({
+      id: model.id,
+      path: model.path,
+      created: model.created,
+      isPinned: model.isPinned,
+      contextTokens: model.contextTokens ?? this.#defaults.contextTokens,
+      sequences: model.sequences ?? this.#defaults.sequences,
+      aliases: [...this.#aliases]
+        .filter(([, target]) => target === model.id)
+        .map(([alias]) => alias),
+    }));
   }
 
   /** By id or alias. Rejects with `model_not_found` and the names that there are. */

@@ -7,6 +7,7 @@ import type { Engine, LoadedModel } from "../engine.ts";
 import { CoreArbiter } from "./core-arbiter.ts";
 import type { KnownModel, KnownModels } from "./known-models.ts";
 import { LoadFailures } from "./load-failures.ts";
+import type { ModelFactsCache } from "./model-facts.ts";
 import { type ModelLease, Resident } from "./resident.ts";
 import { Room } from "./room.ts";
 
@@ -30,6 +31,7 @@ export interface ModelState {
 export interface ResidencyOptions {
   readonly engine: Engine;
   readonly known: KnownModels;
+  readonly facts: ModelFactsCache;
   /** What all models together may take. */
   readonly memoryBytesMax: number;
   /** How long an idle model stays where a request does not say; Infinity: for ever. */
@@ -146,24 +148,35 @@ export class Residency implements AsyncDisposable {
     );
   }
 
-  /** Who answers to that name, or where there is none; loads nothing. `model_not_found`, `no_model`. */
+  /**
+   * Who answers to that name, or where there is none; loads nothing. Without a name: of those that can
+   * do it, one that is resident, then a pinned one, then the first. `model_not_found`, `no_model`.
+   */
   async resolve(name: string | undefined, use: "generate" | "embed"): Promise<KnownModel> {
     if (name !== undefined) return this.#options.known.find(name);
-    const suits = (model: LoadedModel | undefined) =>
-      !model || (model.facts.kind === "embedding") === (use === "embed");
-    const resident = [...this.#resident.values()].toSorted(
-      (one, other) =>
-        Number(suits(other.model)) - Number(suits(one.model)) ||
-        Number(other.known.isPinned) - Number(one.known.isPinned) ||
-        other.lastUsed - one.lastUsed,
-    )[0];
-    if (resident && (suits(resident.model) || use === "embed")) return resident.known;
     const known = await this.#options.known.list();
-    const found = known.find(({ isPinned }) => isPinned) ?? known[0];
-    if (found) return found;
+    const candidates = await Promise.all(
+      known.map(async (model) => ({
+        model,
+        kind: (await this.#options.facts.of(model).catch(() => undefined))?.kind,
+        lastUsed: this.#resident.get(model.id)?.lastUsed ?? 0,
+      })),
+    );
+    const [best] = candidates
+      .filter(({ kind }) => use === "embed" || kind !== "embedding")
+      .toSorted(
+        (one, other) =>
+          // A file that cannot be read is nobody's choice.
+          Number(one.kind === undefined) - Number(other.kind === undefined) ||
+          Number(other.kind === "embedding") - Number(one.kind === "embedding") ||
+          Number(other.lastUsed > 0) - Number(one.lastUsed > 0) ||
+          Number(other.model.isPinned) - Number(one.model.isPinned) ||
+          other.lastUsed - one.lastUsed,
+      );
+    if (best) return best.model;
     throw new AssistantError(
       "no_model",
-      "no model is loaded, and there is none on the disk. Start with one: berth assistant --system --model FILE.gguf; or put a GGUF file into the folder `models` of the data directory",
+      `there is no model that could answer. Start with one: berth assistant --system --model FILE.gguf; or put a GGUF file into the folder "models" of the data directory`,
     );
   }
 
@@ -213,7 +226,7 @@ export class Residency implements AsyncDisposable {
     const { engine, clock, logger } = this.#options;
     try {
       ending.signal.throwIfAborted();
-      const facts = await engine.inspect(known, ending.signal);
+      const facts = await this.#options.facts.of(known);
       const wanted = facts.memoryBytes({
         contextTokens: known.contextTokens ?? Math.min(facts.trainedContextTokens, 8_192),
         sequences: known.sequences ?? (facts.kind === "embedding" ? 1 : 8),
