@@ -269,4 +269,5 @@ export const otherVariables = [
   "BERTH_CONFIG",
   "BERTH_URL",
   "BERTH_TOKEN",
+  "BERTH_ASSISTANT_DATA_DIR",
 ] as const;

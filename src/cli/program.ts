@@ -20,6 +20,7 @@ import { addEdit } from "./verbs/edit.ts";
 import { addEvents } from "./verbs/events.ts";
 import { addGet } from "./verbs/get.ts";
 import { addImport } from "./verbs/import.ts";
+import { addLedger } from "./verbs/ledger.ts";
 import { addLogin } from "./verbs/login.ts";
 import { addLogs } from "./verbs/logs.ts";
 import { addModels } from "./verbs/models.ts";
@@ -131,6 +132,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   program.commandsGroup(groups.care);
   addConfig(program, cli);
   addAudit(program, cli);
+  addLedger(program, cli);
   addBackup(program, cli);
   addRestore(program, cli);
 

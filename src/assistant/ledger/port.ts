@@ -22,7 +22,10 @@ export type EntryValue =
 
 export interface NewEntry {
   readonly name: EntryName;
-  /** Told in the open, in the leaf: model, class, counts, digests, ids. Never a prompt or an argument. */
+  /**
+   * Told in the open, in the leaf: model, class, counts, digests, ids. Never a prompt or an argument.
+   * A result (`*.result`) has `dispatch`, the seq of the `*.dispatch` entry that it ends. About 64 KiB at most.
+   */
   readonly fields: { readonly [name: string]: EntryValue };
   /**
    * Kept as a salted commitment in the leaf; the plain value stands in a side table and can be erased
@@ -61,10 +64,11 @@ export const entryNames = [
   "remote.key.clear",
   "remote.consent",
   "remote.login",
-  /** Of the ledger itself: opened, a full disk, a result that never came. */
+  /** Of the ledger itself: opened, a full disk, a result that never came, a sealed text that was erased. */
   "ledger.opened",
   "ledger.disk_full",
   "ledger.indeterminate",
+  "ledger.erased",
 ] as const;
 
 export type EntryName = (typeof entryNames)[number];

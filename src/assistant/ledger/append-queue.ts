@@ -1,0 +1,76 @@
+import type { DraftEntry } from "./entry.ts";
+import type { Receipt } from "./port.ts";
+
+/** In one commit: what takes longer keeps the first ones waiting. */
+const BATCH_ENTRIES_MAX = 1_024;
+const BATCH_BYTES_MAX = 4 * 1024 * 1024;
+/** Waiting altogether; then appends are refused. */
+const QUEUE_ENTRIES_MAX = 16_384;
+const QUEUE_BYTES_MAX = 64 * 1024 * 1024;
+
+interface Waiting {
+  readonly draft: DraftEntry;
+  readonly bytes: number;
+  readonly resolve: (receipt: Receipt) => void;
+  readonly reject: (error: Error) => void;
+}
+
+export interface Batch {
+  readonly drafts: readonly DraftEntry[];
+  /** In the order of the drafts. */
+  resolve(receipts: readonly Receipt[]): void;
+  reject(error: Error): void;
+}
+
+/** Entries that wait for the next commit, first come first served. */
+export class AppendQueue {
+  #waiting: Waiting[] = [];
+  #bytes = 0;
+
+  get length(): number {
+    return this.#waiting.length;
+  }
+
+  /** Undefined where no more can wait. */
+  add(draft: DraftEntry): Promise<Receipt> | undefined {
+    const bytes = draft.fields.length + (draft.sealed?.length ?? 0);
+    if (this.#waiting.length >= QUEUE_ENTRIES_MAX) return undefined;
+    if (this.#bytes > 0 && this.#bytes + bytes > QUEUE_BYTES_MAX) return undefined;
+    this.#bytes += bytes;
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ draft, bytes, resolve, reject });
+    });
+  }
+
+  /** The next commit: at least one entry, and then as many as fit. Undefined where nothing waits. */
+  take(): Batch | undefined {
+    let [count, bytes] = [0, 0];
+    for (const item of this.#waiting) {
+      if (count === BATCH_ENTRIES_MAX) break;
+      if (count > 0 && bytes + item.bytes > BATCH_BYTES_MAX) break;
+      count += 1;
+      bytes += item.bytes;
+    }
+    if (count === 0) return undefined;
+    const taken = this.#waiting.splice(0, count);
+    this.#bytes -= bytes;
+    return {
+      drafts: taken.map(({ draft }) => draft),
+      resolve(receipts) {
+        for (const [index, { resolve, reject }] of taken.entries()) {
+          const receipt = receipts[index];
+          if (receipt) resolve(receipt);
+          else reject(new Error("the writer answered fewer entries than it was given"));
+        }
+      },
+      reject(error) {
+        for (const item of taken) item.reject(error);
+      },
+    };
+  }
+
+  reject(error: Error): void {
+    this.#bytes = 0;
+    for (const item of this.#waiting.splice(0)) item.reject(error);
+  }
+}

@@ -1,0 +1,168 @@
+import type { SqliteDatabase } from "../../base/sqlite.ts";
+import { commitmentOf, type EntryBody, NO_LEAF, parseBody } from "./entry.ts";
+import { emptyRoot, leafHash, TreeEdge } from "./merkle.ts";
+import { TILE_HEIGHT, TILE_WIDTH } from "./merkle-proof.ts";
+
+export interface Problem {
+  /** The first entry that it is about. */
+  readonly seq: number;
+  readonly message: string;
+}
+
+type Row = [seq: number, body: string, leaf: Buffer, salt: Buffer | null, plain: string | null];
+
+/**
+ * One pass over all entries in order: each text against its hash, each entry against the one before,
+ * each sealed text against its commitment, each stored hash against the tree that the entries make.
+ * What follows a bad entry is compared with what was stored, so that one bad entry is one problem.
+ */
+export class EntryScan {
+  readonly problems: Problem[] = [];
+  /** The root at each size that was asked for, as far as there are entries. */
+  readonly roots = new Map<number, Buffer>();
+  sealed = 0;
+  erased = 0;
+  readonly #db: SqliteDatabase;
+  readonly #edge = new TreeEdge();
+  readonly #sizes: ReadonlySet<number>;
+  /** Stored roots of subtrees by `level/index`; what the scan has met is taken out. */
+  readonly #nodes: Map<string, Buffer>;
+  readonly #nodeProblems: Problem[] = [];
+  /** Entries that commit to a text that is not there, until an entry says that it was erased. */
+  readonly #missing = new Set<number>();
+  /** Entries whose text is there. */
+  readonly #present = new Set<number>();
+  readonly #openDispatches = new Set<number>();
+
+  constructor(db: SqliteDatabase, sizes: readonly number[]) {
+    this.#db = db;
+    this.#sizes = new Set(sizes);
+    if (this.#sizes.has(0)) this.roots.set(0, emptyRoot);
+    const nodes = db.prepare<[], [number, number, Buffer]>("SELECT level, ix, hash FROM node");
+    this.#nodes = new Map(
+      nodes
+        .raw()
+        .all()
+        .map(([level, index, hash]) => [`${level}/${index}`, hash]),
+    );
+  }
+
+  /** Entries that were seen. */
+  get size(): number {
+    return this.#edge.size;
+  }
+
+  root(): Buffer {
+    return this.#edge.root();
+  }
+
+  run(): void {
+    const rows = this.#db
+      .prepare<[], Row>(
+        "SELECT e.seq, e.body, e.leaf, s.salt, s.plain FROM entry e LEFT JOIN sealed s ON s.seq = e.seq ORDER BY e.seq",
+      )
+      .raw();
+    let expected = 0;
+    /** Of the entry before, as its text has it and as it is stored: they differ where that one is bad. */
+    let [prev, storedPrev] = [NO_LEAF, NO_LEAF];
+    for (const row of rows.iterate()) {
+      const [seq, text, stored] = row;
+      const leaf = leafHash(text);
+      const hex = leaf.toString("hex");
+      const body = parseBody(text);
+      if (seq > expected) this.#blame(expected, `entry ${expected} is missing`);
+      const isIntact = leaf.equals(stored);
+      if (!isIntact) this.#blame(seq, `entry ${seq} is not the text that was hashed`);
+      else if (body === undefined) this.#blame(seq, `entry ${seq} is no entry`);
+      else if (body.seq !== seq) this.#displaced(seq, body);
+      else if (seq === expected && body.prev !== prev && body.prev !== storedPrev)
+        this.#blame(
+          Math.max(0, seq - 1),
+          seq === 0
+            ? "entry 0 does not begin the ledger"
+            : `entry ${seq - 1} is not the one that entry ${seq} was written after`,
+        );
+      if (body) this.#follow(seq, body, row[3], row[4]);
+      this.#grow(leaf);
+      [prev, storedPrev, expected] = [hex, isIntact ? hex : stored.toString("hex"), seq + 1];
+    }
+    this.#finish();
+  }
+
+  #blame(seq: number, message: string): void {
+    this.problems.push({ seq, message });
+  }
+
+  /** An entry that calls itself an earlier one was pushed back by what was put before it. */
+  #displaced(seq: number, body: EntryBody): void {
+    const first = body.seq >= 0 ? Math.min(seq, body.seq) : seq;
+    this.#blame(first, `entry ${seq} was written as entry ${body.seq}`);
+  }
+
+  #follow(seq: number, body: EntryBody, salt: Buffer | null, plain: string | null): void {
+    if (salt !== null && plain !== null) {
+      this.sealed += 1;
+      this.#present.add(seq);
+      if (body.sealed === undefined)
+        this.#blame(seq, `entry ${seq} has a sealed text and sealed none`);
+      else if (commitmentOf(salt, plain) !== body.sealed)
+        this.#blame(seq, `the sealed text of entry ${seq} is not the one that it commits to`);
+    } else if (body.sealed !== undefined) this.#missing.add(seq);
+
+    const about = body.fields[body.name === "ledger.erased" ? "seq" : "dispatch"];
+    if (body.name === "ledger.erased" && typeof about === "number") {
+      if (this.#missing.delete(about)) this.erased += 1;
+      else if (this.#present.has(about))
+        this.#blame(about, `the sealed text of entry ${about} was erased, and is there again`);
+    } else if (typeof about === "number") this.#openDispatches.delete(about);
+    if (body.name.endsWith(".dispatch")) this.#openDispatches.add(seq);
+  }
+
+  #grow(leaf: Buffer): void {
+    this.#edge.add(leaf, (height, index, hash) => {
+      if (height % TILE_HEIGHT !== 0) return;
+      const level = height / TILE_HEIGHT;
+      const stored = this.#nodes.get(`${level}/${index}`);
+      this.#nodes.delete(`${level}/${index}`);
+      if (stored?.equals(hash) !== true) this.#wrongNode(level, index);
+    });
+    const { size } = this.#edge;
+    if (this.#sizes.has(size)) this.roots.set(size, this.#edge.root());
+  }
+
+  #wrongNode(level: number, index: number): void {
+    const width = TILE_WIDTH ** level;
+    const [from, to] = [index * width, (index + 1) * width - 1];
+    this.#nodeProblems.push({
+      seq: from,
+      message: `the stored hash over entries ${from} to ${to} is not that of these entries`,
+    });
+  }
+
+  #finish(): void {
+    for (const seq of this.#missing)
+      this.#blame(
+        seq,
+        `the sealed text of entry ${seq} is gone, and no entry says that it was erased`,
+      );
+    for (const seq of this.#strayRows("sealed"))
+      this.#blame(Math.max(0, seq), `a sealed text stands at entry ${seq}, which is not there`);
+    const open = new Set(this.#strayRows("open_dispatch", true));
+    for (const seq of differences(this.#openDispatches, open))
+      this.#blame(Math.max(0, seq), `whether entry ${seq} has a result is noted wrongly`);
+    // Bad entries make every hash above them wrong.
+    if (this.problems.length > 0) return;
+    this.problems.push(...this.#nodeProblems);
+    for (const key of this.#nodes.keys())
+      this.#blame(0, `the stored hash ${key} is of entries that are not there`);
+  }
+
+  #strayRows(table: "sealed" | "open_dispatch", all = false): number[] {
+    const where = all ? "" : "WHERE seq NOT IN (SELECT seq FROM entry)";
+    return this.#db.prepare<[], number>(`SELECT seq FROM ${table} ${where}`).pluck().all();
+  }
+}
+
+function differences(a: ReadonlySet<number>, b: ReadonlySet<number>): number[] {
+  return [...[...a].filter((item) => !b.has(item)), ...[...b].filter((item) => !a.has(item))];
+}

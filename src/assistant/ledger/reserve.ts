@@ -1,0 +1,35 @@
+import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { LedgerFailure } from "./failure.ts";
+
+/**
+ * Above what the write-ahead log holds between two checkpoints (8 MiB): on a full disk, moving all of
+ * it into the database and recording that the disk is full must fit into what the reserve gives back.
+ */
+const RESERVE_BYTES = 10 * 1024 * 1024;
+const PIECE_BYTES = 1024 * 1024;
+
+/** Makes the reserve file, with blocks of the disk behind it. Where they are not to be had, throws and takes nothing. */
+export function takeReserve(file: string): void {
+  if (statSync(file, { throwIfNoEntry: false })?.size === RESERVE_BYTES) return;
+  // Asked first, so that others do not run out of space each time that this is tried.
+  const { bavail, bsize } = statfsSync(dirname(file));
+  if (bavail * bsize < RESERVE_BYTES) throw new LedgerFailure("full", "the disk is full");
+  const handle = openSync(file, "w", 0o600);
+  try {
+    const piece = Buffer.alloc(PIECE_BYTES, 0xbe);
+    for (let written = 0; written < RESERVE_BYTES; ) {
+      written += writeSync(handle, piece, 0, Math.min(PIECE_BYTES, RESERVE_BYTES - written));
+    }
+    fsyncSync(handle);
+  } catch (error) {
+    rmSync(file, { force: true });
+    throw error;
+  } finally {
+    closeSync(handle);
+  }
+}
+
+export function freeReserve(file: string): void {
+  rmSync(file, { force: true });
+}

@@ -1,0 +1,58 @@
+import { randomBytes } from "node:crypto";
+import { statSync } from "node:fs";
+import { readIfThere, writeDurably } from "./durable-file.ts";
+import { LedgerFailure } from "./failure.ts";
+import type { LedgerFiles } from "./files.ts";
+import {
+  type NoteSigner,
+  type NoteVerifier,
+  noteSigner,
+  parseSigner,
+  parseVerifier,
+} from "./note.ts";
+
+/**
+ * The ledger's key, made where the ledger is new. A ledger that is there never gets another key
+ * silently: whoever can take the key away could otherwise begin a second history. Throws LedgerFailure `key`.
+ */
+export function takeSigner(files: LedgerFiles, isNew: boolean): NoteSigner {
+  const text = readIfThere(files.signerKey);
+  if (text === undefined) {
+    if (!isNew)
+      throw keyFailure(
+        "the ledger's private key is missing",
+        "bring ledger.key back into the assistant's state directory from a backup",
+      );
+    const signer = noteSigner(`berth.local/${randomBytes(8).toString("hex")}`, randomBytes(32));
+    writeDurably(files.signerKey, `${signer.text}\n`, 0o600);
+    writeDurably(files.verifierKey, `${signer.verifier.text}\n`, 0o600);
+    return signer;
+  }
+  if ((statSync(files.signerKey).mode & 0o077) !== 0)
+    throw keyFailure(
+      "the ledger's private key can be read by others",
+      "set the mode of ledger.key to 0600; if others had a look, treat the ledger as one that they can sign",
+    );
+  const signer = parseSigner(text);
+  if (!signer) throw keyFailure("the ledger's private key is damaged", "restore ledger.key");
+  const known = readIfThere(files.verifierKey);
+  if (known === undefined) writeDurably(files.verifierKey, `${signer.verifier.text}\n`, 0o600);
+  else if (known.trim() !== signer.verifier.text)
+    throw keyFailure("the ledger's private and public key do not belong together", "restore both");
+  return signer;
+}
+
+/** The key that a reader verifies with. Throws LedgerFailure `key`. */
+export function readVerifier(files: LedgerFiles): NoteVerifier {
+  const text = readIfThere(files.verifierKey);
+  if (text === undefined)
+    throw keyFailure("the ledger's public key is missing", "restore ledger.vkey, or give --key");
+  const verifier = parseVerifier(text);
+  if (!verifier)
+    throw keyFailure("the ledger's public key is damaged", "restore ledger.vkey, or give --key");
+  return verifier;
+}
+
+function keyFailure(message: string, hint: string): LedgerFailure {
+  return new LedgerFailure("key", message, { hint });
+}

@@ -1,0 +1,98 @@
+import type { SqliteDatabase } from "../../base/sqlite.ts";
+import { type Checkpoint, faultWords, openCheckpoint } from "./checkpoint.ts";
+import { NO_LEAF, parseBody } from "./entry.ts";
+import { LedgerFailure } from "./failure.ts";
+import { leafHash, type TreeEdge } from "./merkle.ts";
+import { edgeAt, rootAt } from "./merkle-proof.ts";
+import type { NoteVerifier } from "./note.ts";
+import { storedHashes, storedSize } from "./schema.ts";
+
+/** Entries that are hashed anew at each open. All of them are by `berth ledger verify`. */
+const TAIL_ENTRIES = 256;
+
+export interface TailState {
+  readonly edge: TreeEdge;
+  /** Leaf hash of the last entry, in hexadecimal. */
+  readonly lastLeaf: string;
+  /** Size of the newest checkpoint, and of the one before it; -1 where there is none. */
+  readonly newest: number;
+  readonly before: number;
+}
+
+/**
+ * Whether what is stored is what was signed last, in O(log n): the root from stored hashes, the last
+ * entries from their texts. Throws LedgerFailure `tampered`, or `key`.
+ */
+export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState {
+  const size = storedSize(db);
+  const [newest, before] = db
+    .prepare<[], { size: number; note: string }>(
+      "SELECT size, note FROM checkpoint ORDER BY size DESC LIMIT 2",
+    )
+    .all();
+  if (newest === undefined && size > 0) throw tampered("it has entries and no checkpoint");
+  if (newest !== undefined) {
+    const opened = openCheckpoint(newest.note, verifier);
+    if (opened.fault !== undefined) {
+      const words = `its newest checkpoint ${faultWords[opened.fault]}`;
+      throw opened.fault === "unknown" ? new LedgerFailure("key", words) : tampered(words);
+    }
+    if (opened.size !== newest.size || opened.size !== size)
+      throw tampered(`it has ${size} entries, and its newest checkpoint is of ${opened.size}`);
+    assertRoot(db, opened);
+  }
+  return {
+    edge: edgeAt(storedHashes(db), size),
+    lastLeaf: checkEntries(db, Math.max(0, size - TAIL_ENTRIES), size),
+    newest: newest?.size ?? -1,
+    before: before?.size ?? -1,
+  };
+}
+
+function assertRoot(db: SqliteDatabase, checkpoint: Checkpoint): void {
+  try {
+    if (rootAt(storedHashes(db), checkpoint.size).equals(checkpoint.root)) return;
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+  }
+  throw tampered(`its hashes do not come to the root that was signed at size ${checkpoint.size}`);
+}
+
+function checkEntries(db: SqliteDatabase, from: number, size: number): string {
+  const leafOf = db.prepare<[number], Buffer>("SELECT leaf FROM entry WHERE seq = ?").pluck();
+  const rows = db
+    .prepare<[number], [string, Buffer]>("SELECT body, leaf FROM entry WHERE seq = ?")
+    .raw();
+  let prev = from === 0 ? NO_LEAF : (leafOf.get(from - 1)?.toString("hex") ?? "");
+  for (let seq = from; seq < size; seq += 1) {
+    const [text = "", stored] = rows.get(seq) ?? [];
+    const [body, leaf] = [parseBody(text), leafHash(text)];
+    if (body?.seq !== seq || body.prev !== prev || !stored?.equals(leaf))
+      throw tampered(`entry ${seq} is not the one that was written there`);
+    prev = leaf.toString("hex");
+  }
+  return prev;
+}
+
+/**
+ * Compares with a checkpoint from outside the database. Throws LedgerFailure `rolled_back`: then the
+ * database was replaced by an older copy, or by another history.
+ */
+export function checkAgainst(db: SqliteDatabase, size: number, seen: Checkpoint): void {
+  if (seen.size > size)
+    throw rolledBack(`it has ${size} entries, and had ${seen.size} when it was last seen`);
+  if (!rootAt(storedHashes(db), seen.size).equals(seen.root))
+    throw rolledBack(`its first ${seen.size} entries are others than when it was last seen`);
+}
+
+function tampered(why: string): LedgerFailure {
+  return new LedgerFailure("tampered", `the ledger does not agree with itself: ${why}`, {
+    hint: "run `berth ledger verify`, and keep the files for an inquiry",
+  });
+}
+
+function rolledBack(why: string): LedgerFailure {
+  return new LedgerFailure("rolled_back", `the ledger was replaced by another copy: ${why}`, {
+    hint: "bring the newest copy back; or move the file `checkpoint` away to go on from this one, which stays on record",
+  });
+}

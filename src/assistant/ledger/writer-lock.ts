@@ -1,0 +1,30 @@
+import Database from "better-sqlite3";
+import { sqliteFailure } from "../../base/sqlite.ts";
+import { LedgerFailure } from "./failure.ts";
+
+export interface WriterLock {
+  release(): void;
+}
+
+/**
+ * Keeps a second writer out, of this process too: an exclusive transaction on a small database of its
+ * own, held open. The system takes it back when the process ends, however it ends. Throws LedgerFailure
+ * `locked`.
+ */
+export function takeWriterLock(file: string): WriterLock {
+  let db: Database.Database | undefined;
+  try {
+    db = new Database(file, { timeout: 0 });
+    db.pragma("locking_mode = EXCLUSIVE");
+    db.exec("BEGIN EXCLUSIVE");
+  } catch (error) {
+    db?.close();
+    if (error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY"))
+      throw new LedgerFailure("locked", "the ledger is being written by another process", {
+        hint: "end the other assistant that uses this state directory, or name another directory",
+      });
+    throw sqliteFailure(error);
+  }
+  const held = db;
+  return { release: () => void held.close() };
+}

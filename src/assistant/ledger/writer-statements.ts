@@ -1,0 +1,48 @@
+import type Database from "better-sqlite3";
+import type { SqliteDatabase } from "../../base/sqlite.ts";
+
+/** The statements of a writer, prepared once for each connection. */
+export interface Writes {
+  readonly begin: Database.Statement<[]>;
+  readonly commit: Database.Statement<[]>;
+  readonly rollback: Database.Statement<[]>;
+  /** Place, body, leaf hash. */
+  readonly addEntry: Database.Statement<[number, string, Buffer]>;
+  /** Level, index, hash. */
+  readonly addNode: Database.Statement<[number, number, Buffer]>;
+  /** Place, salt, text. */
+  readonly addSealed: Database.Statement<[number, Buffer, string]>;
+  readonly erase: Database.Statement<[number]>;
+  readonly hasSealed: Database.Statement<[number], number>;
+  /** Size, note. */
+  readonly addCheckpoint: Database.Statement<[number, string]>;
+  readonly dropCheckpoint: Database.Statement<[number]>;
+  readonly newestCheckpoint: Database.Statement<[], string>;
+  readonly addDispatch: Database.Statement<[number]>;
+  readonly endDispatch: Database.Statement<[number]>;
+  readonly openDispatches: Database.Statement<[], number>;
+  readonly leafOf: Database.Statement<[number], Buffer>;
+}
+
+export function prepareWrites(db: SqliteDatabase): Writes {
+  return {
+    // At once the only writer, rather than at the first insert: a foreign one fails the whole batch.
+    begin: db.prepare("BEGIN IMMEDIATE"),
+    commit: db.prepare("COMMIT"),
+    rollback: db.prepare("ROLLBACK"),
+    addEntry: db.prepare("INSERT INTO entry (seq, body, leaf) VALUES (?, ?, ?)"),
+    addNode: db.prepare("INSERT INTO node (level, ix, hash) VALUES (?, ?, ?)"),
+    addSealed: db.prepare("INSERT INTO sealed (seq, salt, plain) VALUES (?, ?, ?)"),
+    erase: db.prepare("DELETE FROM sealed WHERE seq = ?"),
+    hasSealed: db.prepare<[number], number>("SELECT 1 FROM sealed WHERE seq = ?").pluck(),
+    addCheckpoint: db.prepare("INSERT INTO checkpoint (size, note) VALUES (?, ?)"),
+    dropCheckpoint: db.prepare("DELETE FROM checkpoint WHERE size = ?"),
+    newestCheckpoint: db
+      .prepare<[], string>("SELECT note FROM checkpoint ORDER BY size DESC LIMIT 1")
+      .pluck(),
+    addDispatch: db.prepare("INSERT INTO open_dispatch (seq) VALUES (?)"),
+    endDispatch: db.prepare("DELETE FROM open_dispatch WHERE seq = ?"),
+    openDispatches: db.prepare<[], number>("SELECT seq FROM open_dispatch ORDER BY seq").pluck(),
+    leafOf: db.prepare<[number], Buffer>("SELECT leaf FROM entry WHERE seq = ?").pluck(),
+  };
+}

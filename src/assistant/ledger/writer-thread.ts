@@ -1,0 +1,87 @@
+import { Worker } from "node:worker_threads";
+import type { Fallen, WriterAnswer, WriterData, WriterRequest } from "./writer-protocol.ts";
+
+/**
+ * The writer's thread as promises. One request at a time. A thread that ends answers what is open with
+ * `failed`, and tells `onFallen` once; it is then of no more use.
+ */
+export class WriterThread {
+  readonly #worker: Worker;
+  readonly #onFallen: (fallen: Fallen) => void;
+  #waiting: ((answer: WriterAnswer) => void) | undefined;
+  #hasEnded = false;
+  readonly #ended: Promise<void>;
+
+  constructor(data: WriterData, onFallen: (fallen: Fallen) => void) {
+    this.#worker = startWorker(data);
+    this.#onFallen = onFallen;
+    this.#worker.on("message", (message: WriterAnswer | Fallen) => {
+      if (message.type === "fallen") onFallen(message);
+      else this.#settle(message);
+    });
+    this.#worker.on("error", (error) => this.#end(error.message));
+    this.#ended = new Promise((resolve) => {
+      this.#worker.once("exit", (code) => {
+        this.#end(`exit code ${code}`);
+        resolve();
+      });
+    });
+    // An idle ledger keeps no process from ending.
+    this.#worker.unref();
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  ask(request: WriterRequest): Promise<WriterAnswer> {
+    if (this.#hasEnded) return Promise.resolve(threadEnded("it is not running"));
+    return new Promise((resolve) => {
+      this.#waiting = resolve;
+      this.#worker.ref();
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+      this.#worker.postMessage(request);
+    });
+  }
+
+  /** After `close` was answered, or at once where it is not to be waited for. */
+  async end(): Promise<void> {
+    this.#hasEnded = true;
+    await this.#worker.terminate();
+    await this.#ended;
+  }
+
+  #settle(answer: WriterAnswer): void {
+    const resolve = this.#waiting;
+    this.#waiting = undefined;
+    this.#worker.unref();
+    resolve?.(answer);
+  }
+
+  #end(detail: string): void {
+    if (this.#hasEnded) return this.#settle(threadEnded(detail));
+    this.#hasEnded = true;
+    const failure = threadEnded(detail);
+    this.#settle(failure);
+    this.#onFallen({ type: "fallen", failure });
+  }
+}
+
+function threadEnded(detail: string) {
+  const message = "the ledger's writer has ended";
+  return { type: "failed", kind: "io", message, hint: undefined, detail } as const;
+}
+
+/** From dist/ it is JavaScript; under the tests and tsx it is TypeScript, which a thread has to be taught. */
+function startWorker(data: WriterData): Worker {
+  if (!import.meta.url.endsWith(".ts"))
+    return new Worker(new URL("./writer-worker.js", import.meta.url), { workerData: data });
+  const [tsx, entry] = [
+    import.meta.resolve("tsx/esm/api"),
+    import.meta.url.replace("writer-thread", "writer-worker"),
+  ];
+  return new Worker(
+    `import(${JSON.stringify(tsx)}).then(({ register }) => { register(); return import(${JSON.stringify(entry)}); });`,
+    { eval: true, workerData: data },
+  );
+}

@@ -1,0 +1,20 @@
+import assert from "node:assert/strict";
+import { parentPort, workerData } from "node:worker_threads";
+import type { Fallen, WriterData, WriterRequest } from "./writer-protocol.ts";
+import { WriterRuntime } from "./writer-runtime.ts";
+
+/** The entry of the writer's thread: answers one request after the other. */
+const port = parentPort;
+assert(port, "the ledger's writer runs in a thread of its own");
+const data: WriterData = workerData;
+const runtime = new WriterRuntime(data);
+
+port.on("message", (request: WriterRequest) => {
+  port.postMessage(runtime.handle(request));
+  if (request.type === "close") {
+    port.close();
+    return;
+  }
+  const failure = runtime.rest();
+  if (failure) port.postMessage({ type: "fallen", failure } satisfies Fallen);
+});

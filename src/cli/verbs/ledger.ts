@@ -1,0 +1,243 @@
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import type { OfflineLedger, TailEntry } from "../../assistant/ledger/offline.ts";
+import { assistantDataDir } from "../../base/assistant-paths.ts";
+import { BerthError } from "../../base/errors.ts";
+import type { Cli } from "../cli.ts";
+import { explain } from "../failure.ts";
+import { collect, integerBetween, withExamples } from "../options.ts";
+import { formatTime } from "../output/age.ts";
+
+interface CommonFlags {
+  readonly json?: boolean;
+  readonly key?: string;
+}
+
+type Verdict = ReturnType<OfflineLedger["verify"]>;
+
+const SEQ_MAX = 2 ** 40;
+
+/** Reads the ledger's files itself: no daemon has to run, and one that does is not in the way. */
+export function addLedger(program: Command, cli: Cli): void {
+  const ledger = withExamples(
+    program
+      .command("ledger")
+      .helpCommand(false)
+      .summary("prove what the assistant did")
+      .description(
+        "Reads and verifies the ledger of the assistant on this machine, with or without a daemon: --data-dir is the assistant's data directory here (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong.",
+      ),
+    [
+      ["berth ledger verify", "every entry, hash, signature and sealed text"],
+      ["berth ledger verify --against kept.txt", "and that what was there then still is"],
+      ["berth ledger tail --name inference.generate", "the last requests"],
+    ],
+  );
+  addVerify(ledger, cli);
+  addProve(ledger, cli);
+  addTail(ledger, cli);
+  addExport(ledger, cli);
+  addCheckpoint(ledger, cli);
+}
+
+function addVerify(ledger: Command, cli: Cli): void {
+  withExamples(
+    common(
+      ledger
+        .command("verify")
+        .summary("check that nothing was changed, removed or put back")
+        .description(
+          "Reads every entry and checks its hash, its place, the text that it seals, the signed checkpoints, and that the ledger goes on from the checkpoint beside it. Names the first bad entry.",
+        )
+        .option("--against <file>", "a checkpoint that was kept elsewhere; repeatable", collect),
+    ),
+    [
+      ["berth ledger verify --json", "for scripts"],
+      ["berth ledger verify --data-dir /srv/assistant", "of another assistant"],
+    ],
+  ).action(async (flags: CommonFlags & { against?: string[] }) => {
+    await withLedger(cli, flags, async (opened, { readTextFile }) => {
+      const against = (flags.against ?? []).map((file) =>
+        readTextFile(resolve(cli.io.workingDirectory, file), "the checkpoint to compare with"),
+      );
+      const verdict = opened.verify(against);
+      cli.exitCode = { whole: 0, tampered: 1, rolled_back: 2, key: 4 }[verdict.status];
+      await cli.print(
+        flags.json === true ? JSON.stringify(verdictDocument(verdict), null, 2) : told(verdict),
+      );
+    });
+  });
+}
+
+function verdictDocument(verdict: Verdict): Record<string, unknown> {
+  const { firstBad, ...others } = verdict;
+  return { v: 1, ...others, first_bad: firstBad ?? null };
+}
+
+function told(verdict: Verdict): string {
+  const { status, size, sealed, erased, checkpoints, root, origin, problems } = verdict;
+  if (status === "whole")
+    return [
+      `whole: ${size} entries, ${sealed} sealed texts, ${erased} erased, ${checkpoints} checkpoints`,
+      `root   ${root}`,
+      `origin ${origin}`,
+    ].join("\n");
+  const words = { tampered: "tampered", rolled_back: "rolled back or forked", key: "key" }[status];
+  const others = problems.slice(1).map(({ message }) => `  also: ${message}`);
+  return [`${words}: ${verdict.reason}`, ...others].join("\n");
+}
+
+function addProve(ledger: Command, cli: Cli): void {
+  withExamples(
+    common(
+      ledger
+        .command("prove")
+        .summary("prove that an entry is in the ledger")
+        .description(
+          "Prints a proof that holds without the ledger: index, path and signed checkpoint in the form c2sp.org/tlog-proof. With --json also the entry.",
+        )
+        .argument("<seq>", "number of the entry", integerBetween(0, SEQ_MAX)),
+    ),
+    [["berth ledger prove 41 > entry-41.tlog-proof", "to keep, or to hand to somebody"]],
+  ).action(async (seq: number, flags: CommonFlags) => {
+    await withLedger(cli, flags, async (opened) => {
+      const proof = opened.prove(seq);
+      if (!proof) throw new BerthError("not_found", `the ledger has no entry ${seq}`);
+      const path = proof.path.map((hash) => hash.toString("base64"));
+      const { body, leaf, size, checkpoint } = proof;
+      await cli.print(
+        flags.json === true
+          ? JSON.stringify({ v: 1, seq, leaf, body, size, path, checkpoint }, null, 2)
+          : ["c2sp.org/tlog-proof@v1", `index ${seq}`, ...path, "", checkpoint].join("\n"),
+      );
+    });
+  });
+}
+
+function addTail(ledger: Command, cli: Cli): void {
+  withExamples(
+    common(
+      ledger
+        .command("tail")
+        .summary("show the last entries")
+        .description("Shows the last entries, the oldest first, without verifying them.")
+        .option("-n, --limit <count>", "how many", integerBetween(1, 100_000), 20)
+        .option("--name <name>", "only those of this name, such as inference.generate")
+        .option("--sealed", "with the texts that they seal, as far as they are not erased"),
+    ),
+    [["berth ledger tail -n 5 --sealed", "the last five, with what was asked"]],
+  ).action(async (flags: CommonFlags & { limit: number; name?: string; sealed?: boolean }) => {
+    await withLedger(cli, flags, async (opened) => {
+      const entries = opened.tail(flags.limit, flags.name);
+      const isJson = flags.json === true;
+      const line = (entry: TailEntry) => tailLine(entry, flags.sealed === true, cli.io.now());
+      const document = (entry: TailEntry) => tailDocument(entry, flags.sealed === true);
+      if (entries.length === 0) cli.note("no entries");
+      for (const entry of entries)
+        await cli.print(isJson ? JSON.stringify(document(entry)) : line(entry));
+    });
+  });
+}
+
+function tailLine({ body, plain }: TailEntry, withSealed: boolean, nowMs: number): string {
+  const time = formatTime(body.time, nowMs);
+  const first = `${body.seq}  ${time}  ${body.name}  ${JSON.stringify(body.fields)}`;
+  if (!withSealed || body.sealed === undefined) return first;
+  return `${first}\n    ${plain ?? "(erased)"}`;
+}
+
+function tailDocument({ body, leaf, plain }: TailEntry, withSealed: boolean) {
+  if (!withSealed || plain === undefined) return { ...body, leaf };
+  const sealedText: unknown = JSON.parse(plain);
+  return { ...body, leaf, sealed_text: sealedText };
+}
+
+function addExport(ledger: Command, cli: Cli): void {
+  withExamples(
+    common(
+      ledger
+        .command("export")
+        .summary("write the ledger as tiles that other tools verify")
+        .description(
+          "Writes checkpoint, hashes and entries into an empty folder, in the layout c2sp.org/tlog-tiles. Sealed texts are not part of it.",
+        )
+        .argument("<dir>", "an empty folder, or one that is not there yet"),
+    ),
+    [["berth ledger export ./ledger-tiles", "copy it, or serve it as it is"]],
+  ).action(async (dir: string, flags: CommonFlags) => {
+    await withLedger(cli, flags, async (opened) => {
+      const { size, files } = opened.export(resolve(cli.io.workingDirectory, dir));
+      await cli.print(
+        flags.json === true
+          ? JSON.stringify({ v: 1, size, files })
+          : `${dir}: ${size} entries in ${files} files`,
+      );
+    });
+  });
+}
+
+function addCheckpoint(ledger: Command, cli: Cli): void {
+  withExamples(
+    common(
+      ledger
+        .command("checkpoint")
+        .summary("print the newest signed checkpoint, to keep elsewhere")
+        .description(
+          "Prints the signed size and root. Kept on another machine, it shows later whether the ledger still has what it has now. With --from it also proves, as JSON, that the ledger goes on from that size.",
+        )
+        .option("--from <size>", "an earlier size to go on from", integerBetween(0, SEQ_MAX)),
+    ),
+    [["berth ledger checkpoint > kept.txt", "later: berth ledger verify --against kept.txt"]],
+  ).action(async (flags: CommonFlags & { from?: number }) => {
+    await withLedger(cli, flags, async (opened) => {
+      const { note, size, origin, root } = opened.checkpoint();
+      if (flags.from === undefined) {
+        const document = { v: 1, origin, size, root: root.toString("base64"), checkpoint: note };
+        await cli.print(flags.json === true ? JSON.stringify(document, null, 2) : note);
+        return;
+      }
+      const proof = opened.consistency(flags.from);
+      if (!proof)
+        throw new BerthError("not_found", `the ledger has ${size} entries, not yet ${flags.from}`);
+      const path = proof.path.map((hash) => hash.toString("base64"));
+      const { checkpoint } = proof;
+      const document = { v: 1, from: flags.from, size: proof.size, path, checkpoint };
+      await cli.print(JSON.stringify(document, null, 2));
+    });
+  });
+}
+
+function common(command: Command): Command {
+  return command
+    .option("--key <file>", "public key to trust, in place of the one beside the ledger")
+    .option("--json", "print JSON");
+}
+
+type Offline = typeof import("../../assistant/ledger/offline.ts");
+
+async function withLedger(
+  cli: Cli,
+  flags: CommonFlags,
+  work: (ledger: OfflineLedger, offline: Offline) => Promise<void>,
+): Promise<void> {
+  const { environment, workingDirectory } = cli.io;
+  const dir = assistantDataDir({ flag: cli.globals.dataDir, environment, workingDirectory });
+  const offline = await import("../../assistant/ledger/offline.ts");
+  try {
+    const key =
+      flags.key === undefined
+        ? undefined
+        : offline.readTextFile(resolve(workingDirectory, flags.key), "the public key");
+    using opened = offline.OfflineLedger.open(dir, key);
+    await work(opened, offline);
+  } catch (error) {
+    const failure = offline.offlineFailure(error);
+    if (!failure) throw error;
+    const { status, message, hint } = failure;
+    cli.exitCode = { tampered: 1, unreadable: 3, key: 4 }[status];
+    if (flags.json === true)
+      await cli.print(JSON.stringify({ v: 1, status, reason: message }, null, 2));
+    const shown = new BerthError("internal", `${message} (${dir})`, { hint });
+    cli.io.writeError(explain(shown, cli.errorColours, cli.globals.verbose === true));
+  }
+}
