@@ -1,0 +1,83 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { KnownModels } from "../../../../src/assistant/inference/models/known-models.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-known-"));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+async function files(...names: string[]): Promise<void> {
+  for (const name of names) await writeFile(join(folder, name), "");
+}
+
+function known(aliases: Record<string, string> = {}) {
+  return new KnownModels({ folder, aliases: new Map(Object.entries(aliases)), sequences: 3 });
+}
+
+test("every model file of the folder is known by its name, a split one once", async () => {
+  await files("b.gguf", "a.Q4_K_M.gguf", "big-00001-of-00003.gguf", "big-00002-of-00003.gguf");
+  await files("notes.txt", "c.gguf.part", ".hidden.gguf");
+  const models = await known().list();
+  expect(models.map(({ id }) => id)).toEqual(["a.Q4_K_M", "b", "big"]);
+  expect(models.at(-1)?.path).toBe(join(folder, "big-00001-of-00003.gguf"));
+  expect(models[0]).toMatchObject({ isPinned: false, sequences: 3, contextTokens: undefined });
+});
+
+test("a file that comes later is known at once, and one that goes is not", async () => {
+  const models = known();
+  expect(await models.list()).toEqual([]);
+  await files("late.gguf");
+  expect((await models.find("late")).id).toBe("late");
+  await rm(join(folder, "late.gguf"));
+  await expect(models.find("late")).rejects.toMatchObject({ code: "model_not_found" });
+});
+
+test("a folder that is not there is an empty one", async () => {
+  const models = new KnownModels({ folder: join(folder, "none"), aliases: new Map() });
+  expect(await models.list()).toEqual([]);
+});
+
+test("registered models come first, in their order, and stand for a file of the same name", async () => {
+  await files("a.gguf", "z.gguf");
+  const models = known();
+  await models.register({ id: "z", path: join(folder, "a.gguf"), isPinned: true, sequences: 1 });
+  await models.register({ id: "org/name:q4", path: join(folder, "a.gguf"), isPinned: false });
+  expect((await models.list()).map(({ id }) => id)).toEqual(["z", "org/name:q4", "a"]);
+  expect(await models.find("z")).toMatchObject({
+    path: join(folder, "a.gguf"),
+    isPinned: true,
+    sequences: 1,
+  });
+  models.unregister("z");
+  expect(await models.find("z")).toMatchObject({ path: join(folder, "z.gguf"), isPinned: false });
+});
+
+test("an alias leads to its model; the model tells its aliases", async () => {
+  await files("a.gguf");
+  const models = known({ "gpt-4o": "a", other: "nowhere" });
+  expect(await models.find("gpt-4o")).toMatchObject({ id: "a", aliases: ["gpt-4o"] });
+  await expect(models.find("other")).rejects.toMatchObject({ code: "model_not_found" });
+});
+
+test("a name that is not there is answered with those that are", async () => {
+  await files(...Array.from({ length: 12 }, (_, index) => `m${index + 10}.gguf`));
+  await expect(known().find("gpt-5")).rejects.toMatchObject({
+    code: "model_not_found",
+    param: "model",
+    message:
+      'there is no model "gpt-5". There is: m10, m11, m12, m13, m14, m15, m16, m17, m18, m19 and 2 more',
+  });
+});
+
+test.each(["", "../x", "/x", "x/", "a//b", "a b", "a:b:c", "x".repeat(256)])(
+  "%j is not an id",
+  async (id) => {
+    await expect(known().register({ id, path: "/nowhere", isPinned: false })).rejects.toMatchObject(
+      { code: "invalid_request" },
+    );
+  },
+);
