@@ -1,0 +1,50 @@
+import type { CodePointRange, Expression } from "./expression.ts";
+
+/** Expressions, written short. Undefined stands for what cannot be. */
+
+export const empty: Expression = { kind: "literal", text: "" };
+
+export function literal(text: string): Expression {
+  return { kind: "literal", text };
+}
+
+export function rule(name: string): Expression {
+  return { kind: "rule", name };
+}
+
+export function characters(...ranges: readonly CodePointRange[]): Expression {
+  return { kind: "class", ranges };
+}
+
+/** Literals that meet become one; sequences within sequences dissolve. */
+export function sequence(...items: readonly Expression[]): Expression {
+  const flat: Expression[] = [];
+  for (const item of items.flatMap((entry) =>
+    entry.kind === "sequence" ? entry.items : [entry],
+  )) {
+    const last = flat.at(-1);
+    if (item.kind === "literal" && item.text === "") continue;
+    if (item.kind === "literal" && last?.kind === "literal") {
+      flat[flat.length - 1] = literal(last.text + item.text);
+    } else flat.push(item);
+  }
+  const [first] = flat;
+  if (first === undefined) return empty;
+  return flat.length === 1 ? first : { kind: "sequence", items: flat };
+}
+
+/** Undefined without options. */
+export function choice(options: readonly (Expression | undefined)[]): Expression | undefined {
+  const flat = options.flatMap((option) => {
+    if (option === undefined) return [];
+    return option.kind === "choice" ? option.options : [option];
+  });
+  const [first] = flat;
+  return flat.length > 1 ? { kind: "choice", options: flat } : first;
+}
+
+export function repeat(item: Expression, min: number, max: number | undefined): Expression {
+  if (max === 0) return empty;
+  if (min === 1 && max === 1) return item;
+  return { kind: "repeat", item, min, max };
+}

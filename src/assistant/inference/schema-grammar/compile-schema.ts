@@ -1,0 +1,105 @@
+import { AssistantError } from "../../errors.ts";
+import type { Expression, RuleSink } from "./expression.ts";
+import { checkCost } from "./grammar-cost.ts";
+import { SchemaLanguage } from "./language.ts";
+import { prune } from "./prune.ts";
+import { adoptInto, RuleTable } from "./rule-table.ts";
+import type { ScalarGrammar } from "./scalars.ts";
+import { SchemaDocument } from "./schema-document.ts";
+import { Shapes } from "./shapes.ts";
+import { shortestText } from "./shortest-text.ts";
+import { writeGbnf } from "./write-gbnf.ts";
+
+/**
+ * The rules for values of `schema`, added to `sink`; what is handed back matches one whole value. Throws
+ * AssistantError `unsupported_schema` where a keyword cannot be enforced or no value is left. Takes as long
+ * as it takes: where a client wrote the schema, call it in the worker.
+ */
+export function compileInto(
+  sink: RuleSink,
+  schema: unknown,
+  hint: string,
+  scalars: ScalarGrammar,
+): Expression {
+  const { rules, root } = languageOf(schema, scalars);
+  return adoptInto(sink, rules, root, hint);
+}
+
+export interface GrammarText {
+  readonly gbnf: string;
+  /** A shortest text of the grammar. */
+  readonly example: string;
+}
+
+/** A grammar for exactly one value of `schema`. Throws as `compileInto` does. */
+export function compileSchema(schema: unknown, scalars: ScalarGrammar): GrammarText {
+  const { rules, root } = languageOf(schema, scalars);
+  return finished(rules, root);
+}
+
+/**
+ * A grammar around several schemas: `layout` says where each stands, as the rule of its name. Rules of the
+ * layout's own are in `rules`.
+ */
+export function compileLayout(layout: GrammarLayout, scalars: ScalarGrammar): GrammarText {
+  const table = new RuleTable();
+  const taken = ["root", ...Object.keys(layout.schemas), ...Object.keys(layout.rules ?? {})];
+  for (const name of taken) {
+    if (table.reserve(name) !== name) throw new Error(`"${name}" is no name for a rule`);
+  }
+  for (const [name, expression] of Object.entries(layout.rules ?? {})) table.set(name, expression);
+  for (const [name, schema] of Object.entries(layout.schemas)) {
+    table.set(name, compileInto(table, schema, name, scalars));
+  }
+  const left = prune(table.rules, layout.root);
+  if (!left) throw nothingLeft([]);
+  return finished(left.rules, left.root);
+}
+
+/** Plain data, so that it can be sent to a thread. */
+export interface GrammarLayout {
+  readonly root: Expression;
+  readonly rules?: Readonly<Record<string, Expression>>;
+  /** By the name of the rule that stands for a value of the schema; letters, digits and hyphens. */
+  readonly schemas: Readonly<Record<string, unknown>>;
+}
+
+/** Writes a grammar out, after a last look at what llama.cpp would make of it. */
+function finished(rules: ReadonlyMap<string, Expression>, root: Expression): GrammarText {
+  checkCost(rules, root);
+  return { gbnf: writeGbnf(rules, root), example: shortestText(rules, root) };
+}
+
+function languageOf(schema: unknown, scalars: ScalarGrammar) {
+  const table = new RuleTable();
+  table.reserve("root");
+  try {
+    const document = new SchemaDocument(schema);
+    const shapes = new Shapes(document, scalars);
+    const language = new SchemaLanguage(shapes, table);
+    const top = language.value(shapes.literal(document.root), "value");
+    language.finish();
+    const left = prune(table.rules, top);
+    if (!left) throw nothingLeft(shapes.contradictions);
+    return left;
+  } catch (error) {
+    // Nothing recurses deeper than the schema's caps allow, unless patterns or names are made for it.
+    if (!(error instanceof RangeError)) throw error;
+    throw new AssistantError(
+      "unsupported_schema",
+      "The schema leads too deep into itself; make it simpler",
+      { cause: error },
+    );
+  }
+}
+
+function nothingLeft(contradictions: readonly string[]): AssistantError {
+  const why =
+    contradictions.length > 0
+      ? `: ${contradictions[0]}`
+      : ": a bound leaves nothing, or it requires itself within itself without end";
+  return new AssistantError(
+    "unsupported_schema",
+    `The schema is met by no value that has an end${why}`,
+  );
+}

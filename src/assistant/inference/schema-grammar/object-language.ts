@@ -1,0 +1,194 @@
+import { choice, literal, rule, sequence } from "./combinators.ts";
+import type { Expression } from "./expression.ts";
+import { extraMembers } from "./extra-members.ts";
+import type { Language } from "./language.ts";
+import { declaredNames, propertySchemas } from "./members.ts";
+import type { ObjectPart } from "./part.ts";
+import { refuse } from "./refusal.ts";
+import { meetsAll } from "./value-meets.ts";
+
+/** Members in a row that share a rule before the next one begins. */
+const ROW_MAX = 12;
+/** Places in the order of properties times counts that are told apart. */
+const STATES_MAX = 6_000;
+
+interface Member {
+  readonly required: boolean;
+  /** Name and value, without the quote that opens the name. */
+  readonly text: Expression;
+}
+
+/**
+ * An object: its properties in the schema's order, each at most once, then the additional ones. From each
+ * member one rule leads on to the next, so that a sampler holds as many stacks as there are names that may
+ * come next, and no more.
+ */
+export function objectExpression(
+  language: Language,
+  part: ObjectPart,
+  hint: string,
+): Expression | undefined {
+  const extras = extraMembers(language, part, hint);
+  const members = membersOf(language, part, [...declaredNames(part), ...extras.names], hint);
+  if (!members) return undefined;
+  const needed = members.filter((member) => member.required).length;
+  const most = extras.expression ? Number.POSITIVE_INFINITY : members.length;
+  if (part.min > most) return undefined;
+  const max = part.max !== undefined && part.max < most ? part.max : undefined;
+  const min = part.min > needed ? part.min : 0;
+  if (extras.expression && min > needed + 1) {
+    refuse(
+      "minProperties",
+      part.pointer,
+      `asks for more than one property beyond the required ones, and the names of additional properties may repeat; list the properties, or set additionalProperties to false`,
+    );
+  }
+  // Without bounds that matter nothing is counted, and there is one state for each place.
+  const states = max ?? min;
+  if ((members.length + 1) * (states + 1) > STATES_MAX) {
+    refuse(
+      max === undefined ? "minProperties" : "maxProperties",
+      part.pointer,
+      "is too large for the number of properties",
+    );
+  }
+  return new Members(language, hint, members, extras.expression, min, max, states).whole();
+}
+
+/** Undefined: a required property cannot be. */
+function membersOf(
+  language: Language,
+  part: ObjectPart,
+  names: readonly string[],
+  hint: string,
+): readonly Member[] | undefined {
+  const { shapes, blank } = language;
+  const members: Member[] = [];
+  const required = new Set(part.required);
+  const forbidden = new Set(part.forbidden);
+  for (const name of new Set(names)) {
+    if (forbidden.has(name) || !meetsAll(shapes, part.names, name)) {
+      if (required.has(name)) return undefined;
+      continue;
+    }
+    const value = language.value(propertySchemas(part, name, shapes.scalars), name);
+    const text = sequence(literal(`${JSON.stringify(name).slice(1)}:`), blank, value);
+    members.push({ required: required.has(name), text });
+  }
+  return members;
+}
+
+class Members {
+  readonly #language: Language;
+  readonly #hint: string;
+  readonly #members: readonly Member[];
+  readonly #extra: Expression | undefined;
+  readonly #min: number;
+  readonly #max: number | undefined;
+  /** Counts are told apart up to here. */
+  readonly #states: number;
+  readonly #close: Expression;
+
+  constructor(
+    language: Language,
+    hint: string,
+    members: readonly Member[],
+    extra: Expression | undefined,
+    min: number,
+    max: number | undefined,
+    states: number,
+  ) {
+    this.#language = language;
+    this.#hint = hint;
+    this.#members = members;
+    this.#extra = extra;
+    this.#min = min;
+    this.#max = max;
+    this.#states = states;
+    this.#close = sequence(language.blank, literal("}"));
+  }
+
+  whole(): Expression | undefined {
+    const { blank } = this.#language;
+    const extras = this.#extraRules();
+    const count = this.#members.length;
+    // What may follow the quote of a name, by count of members so far; from the last member backwards.
+    let names: (Expression | undefined)[] = [];
+    let open = true;
+    let row = 0;
+    for (let index = count - 1; index >= 0; index -= 1) {
+      const member = this.#members[index];
+      if (!member) continue;
+      const before = index > 0 ? this.#members[index - 1] : undefined;
+      row += 1;
+      // Reached from the member before only: written in its place, as long as the row is not too deep.
+      const shared = before?.required !== true || this.#states > 0 || row % ROW_MAX === 0;
+      const later = names;
+      const mayClose = open;
+      names = [];
+      for (let so = 0; so <= Math.min(index, this.#states); so += 1) {
+        if (this.#max !== undefined && so >= this.#max) continue;
+        const next = Math.min(so + 1, this.#states);
+        const after = this.#after(later[next], mayClose ? extras[next] : undefined, mayClose, next);
+        const own = after && sequence(member.text, after);
+        const body = choice([own, member.required ? undefined : later[so]]);
+        names[so] = body && shared && index > 0 ? this.#named(body) : body;
+      }
+      if (member.required) open = false;
+    }
+    const entry = this.#entry(names[0], open ? extras[0] : undefined);
+    const closed = open && this.#min === 0 ? literal("}") : undefined;
+    const inside = choice([closed, entry]);
+    return inside && sequence(literal("{"), blank, inside);
+  }
+
+  /** After a member: the end, or a comma and what may come then. */
+  #after(
+    names: Expression | undefined,
+    extra: Expression | undefined,
+    mayClose: boolean,
+    so: number,
+  ): Expression | undefined {
+    const full = this.#max !== undefined && so >= this.#max;
+    const entry = full ? undefined : this.#entry(names, extra);
+    return choice([
+      entry && sequence(literal(","), this.#language.blank, entry),
+      mayClose && so >= this.#min ? this.#close : undefined,
+    ]);
+  }
+
+  #entry(names: Expression | undefined, extra: Expression | undefined): Expression | undefined {
+    return choice([names && sequence(literal('"'), names), extra]);
+  }
+
+  /** One or more additional members and the end of the object, by count of members before them. */
+  #extraRules(): readonly (Expression | undefined)[] {
+    const extra = this.#extra;
+    if (!extra) return [];
+    const { table, blank } = this.#language;
+    const comma = sequence(literal(","), blank);
+    if (this.#max === undefined) {
+      const name = table.reserve(`${this.#hint}-more`);
+      const rest = choice([sequence(comma, rule(name)), this.#close]);
+      table.set(name, rest ? sequence(extra, rest) : extra);
+      // Only one of them counts towards the minimum: the next may have the same name.
+      return Array.from({ length: this.#states + 1 }, (_, so) =>
+        so + 1 >= this.#min ? rule(name) : undefined,
+      );
+    }
+    const rules: (Expression | undefined)[] = [];
+    for (let so = this.#max - 1; so >= 0; so -= 1) {
+      // Continued whatever the minimum says: its first member has met it, or nothing does.
+      const next = rules[so + 1];
+      const rest = choice([next && sequence(comma, next), this.#close]);
+      rules[so] = rest && this.#named(sequence(extra, rest));
+    }
+    return rules.map((expression, so) => (so + 1 >= this.#min ? expression : undefined));
+  }
+
+  #named(body: Expression): Expression {
+    const name = this.#language.table.reserve(`${this.#hint}-next`);
+    this.#language.table.set(name, body);
+    return rule(name);
+  }
+}

@@ -1,0 +1,178 @@
+import type { NumberConstraints, StringConstraints, StringPattern } from "./scalars.ts";
+
+/**
+ * The normal form of a schema is a list of parts: values of one type, or named values; what any part
+ * allows is allowed. Schemas of what an object or array holds stay unexpanded, so recursion does no harm.
+ */
+export type Part =
+  | { readonly kind: "null" }
+  | { readonly kind: "boolean" }
+  | { readonly kind: "number"; readonly constraints: NumberConstraints }
+  | { readonly kind: "string"; readonly constraints: StringConstraints }
+  | ArrayPart
+  | ObjectPart
+  /** Exactly these values, of `const` and `enum`. */
+  | { readonly kind: "values"; readonly values: readonly unknown[] };
+
+/**
+ * A schema, or what it is not: twice the id of a node of the document, plus one where it is negated.
+ * Several together mean that all of them hold; sorted, each once; none at all allows everything.
+ */
+export type Schemas = readonly number[];
+
+export const anything: Schemas = [];
+
+export interface ObjectPart {
+  readonly kind: "object";
+  /** Which schema a property has to meet: one facet for each schema object that was merged into this. */
+  readonly facets: readonly ObjectFacet[];
+  readonly required: readonly string[];
+  /** Names that do not occur. */
+  readonly forbidden: readonly string[];
+  readonly min: number;
+  readonly max: number | undefined;
+  /** What names have to meet. */
+  readonly names: Schemas;
+  /** Where the object's own keywords stand, for messages. */
+  readonly pointer: string;
+}
+
+/** `additionalProperties` belongs to the properties and patterns beside it, hence the grouping. */
+export interface ObjectFacet {
+  readonly id: number;
+  readonly properties: ReadonlyMap<string, Schemas>;
+  readonly patterns: readonly { readonly pattern: StringPattern; readonly schemas: Schemas }[];
+  /** Undefined: nothing is said. */
+  readonly additional: Schemas | undefined;
+  /** Made from what must not be; `unevaluatedProperties` does not see it. */
+  readonly negative: boolean;
+}
+
+export interface ArrayPart {
+  readonly kind: "array";
+  readonly facets: readonly ArrayFacet[];
+  readonly min: number;
+  readonly max: number | undefined;
+  readonly unique: boolean;
+  readonly contains: readonly Contains[];
+  readonly pointer: string;
+}
+
+export interface ArrayFacet {
+  readonly id: number;
+  readonly prefix: readonly Schemas[];
+  /** Of the items after the prefix; undefined: nothing is said. */
+  readonly rest: Schemas | undefined;
+}
+
+export interface Contains {
+  readonly schemas: Schemas;
+  readonly min: number;
+  readonly max: number | undefined;
+  readonly pointer: string;
+}
+
+export const anyString: StringConstraints = {
+  patterns: [],
+  forbiddenPatterns: [],
+  formats: [],
+  excluded: [],
+};
+
+export function anyNumber(pointer: string): NumberConstraints {
+  return { integer: false, pointer };
+}
+
+export function anyArray(pointer: string): ArrayPart {
+  return {
+    kind: "array",
+    facets: [],
+    min: 0,
+    max: undefined,
+    unique: false,
+    contains: [],
+    pointer,
+  };
+}
+
+export function anyObject(pointer: string): ObjectPart {
+  return {
+    kind: "object",
+    facets: [],
+    required: [],
+    forbidden: [],
+    min: 0,
+    max: undefined,
+    names: anything,
+    pointer,
+  };
+}
+
+/** One part for each type: what `true` allows. */
+export function anyValue(pointer: string): readonly Part[] {
+  return [
+    { kind: "null" },
+    { kind: "boolean" },
+    { kind: "number", constraints: anyNumber(pointer) },
+    { kind: "string", constraints: anyString },
+    anyArray(pointer),
+    anyObject(pointer),
+  ];
+}
+
+/** Any value but an object that has this property. */
+export function lacking(name: string, pointer: string): readonly Part[] {
+  return anyValue(pointer).map((part) =>
+    part.kind === "object" ? { ...part, forbidden: [name] } : part,
+  );
+}
+
+export function bothHold(left: Schemas, right: Schemas): Schemas {
+  if (left.length === 0) return right;
+  if (right.length === 0) return left;
+  return [...new Set([...left, ...right])].toSorted((a, b) => a - b);
+}
+
+/** Equal for parts that allow the same because they were made of the same. */
+export function keyOf(part: Part): string {
+  switch (part.kind) {
+    case "null":
+    case "boolean":
+      return part.kind;
+    case "values":
+      return `values ${JSON.stringify(part.values)}`;
+    case "number": {
+      const { integer, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } =
+        part.constraints;
+      const bounds = [minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf];
+      return `number ${JSON.stringify([integer, ...bounds.map((bound) => bound ?? null)])}`;
+    }
+    case "string": {
+      const { minLength, maxLength, patterns, forbiddenPatterns, formats, excluded } =
+        part.constraints;
+      return `string ${JSON.stringify([
+        minLength ?? 0,
+        maxLength ?? null,
+        ...[patterns, forbiddenPatterns, formats].map((list) => list.map((entry) => entry.source)),
+        excluded,
+      ])}`;
+    }
+    case "array":
+      return `array ${JSON.stringify([
+        part.facets.map((facet) => facet.id),
+        part.min,
+        part.max ?? null,
+        part.unique,
+        part.contains.map(({ schemas, min, max }) => [schemas, min, max ?? null]),
+      ])}`;
+    default:
+      return `object ${JSON.stringify([
+        part.facets.map((facet) => facet.id),
+        part.required.toSorted(),
+        part.forbidden.toSorted(),
+        part.min,
+        part.max ?? null,
+        part.names,
+      ])}`;
+  }
+}

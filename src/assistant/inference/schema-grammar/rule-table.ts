@@ -1,0 +1,88 @@
+import { AssistantError } from "../../errors.ts";
+import type { Expression, RuleSink } from "./expression.ts";
+import { schemaLimits } from "./limits.ts";
+
+const HINT_MAX = 24;
+
+/** The rules of one grammar in the making. Counts what they are made of, and ends where it gets too much. */
+export class RuleTable implements RuleSink {
+  readonly rules = new Map<string, Expression>();
+  readonly #taken = new Set<string>();
+  readonly #numbers = new Map<string, number>();
+  #size = 0;
+
+  reserve(hint: string): string {
+    // llama.cpp's names are of letters, digits and hyphens.
+    const base =
+      hint
+        .replaceAll(/[^a-zA-Z0-9]+/g, "-")
+        .replaceAll(/^-+|-+$/g, "")
+        .slice(0, HINT_MAX) || "rule";
+    let number = this.#numbers.get(base) ?? 0;
+    let name = number === 0 ? base : `${base}-${number}`;
+    while (this.#taken.has(name)) {
+      number += 1;
+      name = `${base}-${number}`;
+    }
+    this.#numbers.set(base, number + 1);
+    this.#taken.add(name);
+    return name;
+  }
+
+  set(name: string, expression: Expression): void {
+    this.#size += name.length + sizeOf(expression);
+    if (this.#size > schemaLimits.grammarBytes) throw grammarTooLarge();
+    this.rules.set(name, expression);
+  }
+}
+
+/** Copies rules into another sink, each under a name that is free there. */
+export function adoptInto(
+  sink: RuleSink,
+  rules: ReadonlyMap<string, Expression>,
+  root: Expression,
+  hint: string,
+): Expression {
+  const names = new Map([...rules.keys()].map((name) => [name, sink.reserve(`${hint}-${name}`)]));
+  const renamed = (expression: Expression): Expression => {
+    switch (expression.kind) {
+      case "rule":
+        return { kind: "rule", name: names.get(expression.name) ?? expression.name };
+      case "sequence":
+        return { kind: "sequence", items: expression.items.map(renamed) };
+      case "choice":
+        return { kind: "choice", options: expression.options.map(renamed) };
+      case "repeat":
+        return { ...expression, item: renamed(expression.item) };
+      default:
+        return expression;
+    }
+  };
+  for (const [name, expression] of rules) sink.set(names.get(name) ?? name, renamed(expression));
+  return renamed(root);
+}
+
+export function grammarTooLarge(): AssistantError {
+  return new AssistantError(
+    "unsupported_schema",
+    `The schema makes a grammar of more than ${schemaLimits.grammarBytes / 1024} KiB; make the schema smaller: fewer properties, alternatives or values`,
+  );
+}
+
+/** At most what it takes as text: it is there to stop early, `write-gbnf.ts` measures. */
+function sizeOf(expression: Expression): number {
+  switch (expression.kind) {
+    case "literal":
+      return expression.text.length + 2;
+    case "class":
+      return expression.ranges.length;
+    case "rule":
+      return expression.name.length;
+    case "repeat":
+      return 1 + sizeOf(expression.item);
+    case "sequence":
+      return expression.items.reduce((sum, item) => sum + sizeOf(item), 0);
+    default:
+      return expression.options.reduce((sum, option) => sum + sizeOf(option), 0);
+  }
+}

@@ -1,0 +1,117 @@
+import type { CodePointRange, Expression } from "./expression.ts";
+import { schemaLimits } from "./limits.ts";
+import { grammarTooLarge } from "./rule-table.ts";
+
+/**
+ * The grammar as llama.cpp reads it: one rule a line, `root` first. Whatever is repeated with a count is a
+ * class or a rule: llama.cpp multiplies the count by the groups inside and refuses where that passes 2,000.
+ */
+export function writeGbnf(rules: ReadonlyMap<string, Expression>, root: Expression): string {
+  const writer = new Writer(new Set(rules.keys()));
+  writer.rule("root", root);
+  for (const [name, expression] of rules) writer.rule(name, expression);
+  return writer.text();
+}
+
+class Writer {
+  readonly #names: Set<string>;
+  readonly #lines: string[] = [];
+  #bytes = 0;
+
+  constructor(names: Set<string>) {
+    this.#names = names;
+    if (names.has("root")) throw new Error("a rule took the name of the root");
+  }
+
+  rule(name: string, expression: Expression): void {
+    const waiting: [string, Expression][] = [];
+    const aside = (item: Expression): string => {
+      let number = 1;
+      while (this.#names.has(`${name}-r${number}`)) number += 1;
+      const given = `${name}-r${number}`;
+      this.#names.add(given);
+      waiting.push([given, item]);
+      return given;
+    };
+    const line = `${name} ::= ${written(expression, "rule", aside)}\n`;
+    this.#lines.push(line);
+    this.#bytes += Buffer.byteLength(line);
+    if (this.#bytes > schemaLimits.grammarBytes) throw grammarTooLarge();
+    for (const [given, item] of waiting) this.rule(given, item);
+  }
+
+  text(): string {
+    return this.#lines.join("");
+  }
+}
+
+type Place = "rule" | "option" | "item" | "repeated";
+
+function written(
+  expression: Expression,
+  place: Place,
+  aside: (item: Expression) => string,
+): string {
+  switch (expression.kind) {
+    case "literal":
+      return `"${Array.from(expression.text, inLiteral).join("")}"`;
+    case "class":
+      return writtenClass(expression.ranges);
+    case "rule":
+      return expression.name;
+    case "sequence": {
+      const text = expression.items.map((item) => written(item, "item", aside)).join(" ");
+      return place === "repeated" ? `(${text})` : text || '""';
+    }
+    case "choice": {
+      const text = expression.options.map((option) => written(option, "option", aside)).join(" | ");
+      return place === "rule" ? text : `(${text})`;
+    }
+    default: {
+      const { item, min, max } = expression;
+      const counted = min > 1 || (max ?? 1) > 1;
+      const plain = item.kind === "class" || item.kind === "rule";
+      const inner = counted && !plain ? aside(item) : written(item, "repeated", aside);
+      const grouped = item.kind === "repeat" && !counted ? `(${inner})` : inner;
+      return grouped + times(min, max);
+    }
+  }
+}
+
+function times(min: number, max: number | undefined): string {
+  if (max === undefined) return min === 0 ? "*" : min === 1 ? "+" : `{${min},}`;
+  if (min === 0 && max === 1) return "?";
+  return min === max ? `{${min}}` : `{${min},${max}}`;
+}
+
+/** Surrogates stand for nothing in UTF-8; a class of nothing else would be no class at all. */
+function writtenClass(ranges: readonly CodePointRange[]): string {
+  const parts = ranges.flatMap(([from, to]): CodePointRange[] => {
+    const below: CodePointRange = [from, Math.min(to, 0xd7ff)];
+    const above: CodePointRange = [Math.max(from, 0xe000), to];
+    return [below, above].filter(([low, high]) => low <= high);
+  });
+  if (parts.length === 0) throw new Error("a class without a character");
+  const text = parts.map(([from, to]) =>
+    from === to ? inClass(from) : `${inClass(from)}-${inClass(to)}`,
+  );
+  return `[${text.join("")}]`;
+}
+
+function inClass(codePoint: number): string {
+  const plain = String.fromCodePoint(codePoint);
+  return /[a-zA-Z0-9 ]/.test(plain) ? plain : escaped(codePoint);
+}
+
+function inLiteral(character: string): string {
+  if (character === '"') return '\\"';
+  if (character === "\\") return "\\\\";
+  const codePoint = character.codePointAt(0) ?? 0;
+  return codePoint >= 0x20 && codePoint < 0x7f ? character : escaped(codePoint);
+}
+
+function escaped(codePoint: number): string {
+  const hex = codePoint.toString(16).toUpperCase();
+  if (codePoint <= 0xff) return `\\x${hex.padStart(2, "0")}`;
+  return codePoint <= 0xffff ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`;
+}
