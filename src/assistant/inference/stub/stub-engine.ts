@@ -1,0 +1,56 @@
+import type { Clock } from "../../../base/clock.ts";
+import type { Engine, LoadedModel, LoadRequest, ModelFacts, ModelFile } from "../engine.ts";
+import { LocalModel } from "../local-model.ts";
+import { StubRunner } from "./stub-runner.ts";
+
+const CONTEXT_TOKENS = 8_192;
+const SEQUENCES = 8;
+const EMBEDDING_LENGTH = 256;
+/** A token is a number, of which each sequence keeps a list. */
+const BYTES_PER_TOKEN = 8;
+
+/** For trying things out where no model is: it says "stub" wherever it is asked, and reads no file. */
+export class StubEngine implements Engine {
+  readonly name = "stub";
+  readonly #clock: Clock;
+
+  constructor(options: { readonly clock: Clock }) {
+    this.#clock = options.clock;
+  }
+
+  async inspect(_file: ModelFile, signal: AbortSignal): Promise<ModelFacts> {
+    signal.throwIfAborted();
+    return facts;
+  }
+
+  async load(request: LoadRequest, signal: AbortSignal): Promise<LoadedModel> {
+    signal.throwIfAborted();
+    const contextTokens = request.contextTokens ?? CONTEXT_TOKENS;
+    const sequences = request.sequences ?? SEQUENCES;
+    return new LocalModel({
+      id: request.id,
+      facts,
+      memoryBytes: facts.memoryBytes({ contextTokens, sequences }),
+      threads: 1,
+      runner: new StubRunner({ sequences, contextTokens, embeddingLength: EMBEDDING_LENGTH }),
+      cores: request.cores,
+      clock: this.#clock,
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+const facts: ModelFacts = {
+  architecture: "stub",
+  name: "Stub",
+  parameters: undefined,
+  quantization: undefined,
+  fileBytes: 0,
+  trainedContextTokens: CONTEXT_TOKENS,
+  embeddingLength: EMBEDDING_LENGTH,
+  kind: "chat",
+  // The stub renders messages by itself.
+  chatTemplate: undefined,
+  memoryBytes: ({ contextTokens, sequences }) => contextTokens * sequences * BYTES_PER_TOKEN,
+};
