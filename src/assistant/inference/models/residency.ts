@@ -66,25 +66,20 @@ export class Residency implements AsyncDisposable {
   }
 
   /**
-   * The model of that name, loaded if it is not, or the one that answers where no name is given.
-   * Rejects with `model_not_found`, `no_model`, `model_unusable`, `insufficient_memory` or the signal's
-   * reason; the load itself goes on for others when one caller leaves.
+   * A model to work with, loaded if it is not. Rejects with `model_unusable`, `insufficient_memory`,
+   * `engine_failed` or the signal's reason; the load itself goes on for others when one caller leaves.
    */
   async acquire(
-    request: {
-      readonly name: string | undefined;
-      readonly use: "generate" | "embed";
-      readonly keepAliveMs?: number | undefined;
-    },
+    known: KnownModel,
+    options: { readonly keepAliveMs?: number | undefined },
     signal: AbortSignal,
   ): Promise<ModelLease> {
-    const known = await this.resolve(request.name, request.use);
     for (;;) {
       signal.throwIfAborted();
       if (this.#closing.signal.aborted) throw shuttingDown();
       const resident = this.#resident.get(known.id);
       if (resident?.state === "resident" && resident.model)
-        return resident.lease(resident.model, request.keepAliveMs);
+        return resident.lease(resident.model, options.keepAliveMs);
       if (resident?.state === "unloading")
         await untilAborted(resident.gone ?? Promise.resolve(), signal);
       else if (resident) await untilAborted(resident.ready, signal);
@@ -110,7 +105,7 @@ export class Residency implements AsyncDisposable {
 
   /** Loads it and keeps it, whether anybody asks for it or not. */
   async load(id: string, signal: AbortSignal): Promise<LoadedModel> {
-    const lease = await this.acquire({ name: id, use: "generate" }, signal);
+    const lease = await this.acquire(await this.#options.known.find(id), {}, signal);
     try {
       return lease.model;
     } finally {

@@ -104,7 +104,8 @@ export class Inference implements InferenceService {
     leaving: AbortController,
   ): AsyncGenerator<AnswerEvent, void, void> {
     const lease = await this.#options.residency.acquire(
-      { name: known.id, use: "generate", keepAliveMs: request.keepAliveMs },
+      known,
+      { keepAliveMs: request.keepAliveMs },
       leaving.signal,
     );
     try {
@@ -147,10 +148,7 @@ export class Inference implements InferenceService {
 
   async #embed(known: KnownModel, request: EmbedRequest, signal: AbortSignal): Promise<Embedded> {
     const { keepAliveMs, texts, priority } = request;
-    const lease = await this.#options.residency.acquire(
-      { name: known.id, use: "embed", keepAliveMs },
-      signal,
-    );
+    const lease = await this.#options.residency.acquire(known, { keepAliveMs }, signal);
     try {
       return await lease.model.embed(texts, { priority }, signal);
     } finally {

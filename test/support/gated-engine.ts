@@ -1,0 +1,83 @@
+import type {
+  Engine,
+  LoadedModel,
+  LoadRequest,
+  ModelEnd,
+  ModelFacts,
+  ModelFile,
+} from "../../src/assistant/inference/engine.ts";
+
+/** An engine around another one, whose loads a test holds, fails, counts and crashes. */
+export class GatedEngine implements Engine {
+  readonly name: string;
+  /** Every load that was begun, in order. */
+  readonly loads: LoadRequest[] = [];
+  /** What a model takes, by id; others take 1. */
+  readonly memoryBytes = new Map<string, number>();
+  readonly kinds = new Map<string, ModelFacts["kind"]>();
+  readonly failures = new Map<string, Error>();
+  readonly #inner: Engine;
+  readonly #crashes = new Map<string, (end: ModelEnd) => void>();
+  #gate: Promise<void> = Promise.resolve();
+  #open = () => {};
+
+  constructor(inner: Engine) {
+    this.#inner = inner;
+    this.name = inner.name;
+  }
+
+  /** Loads wait from now on, until what is returned is called. */
+  hold(): () => void {
+    this.#gate = new Promise((resolve) => {
+      this.#open = resolve;
+    });
+    return this.#open;
+  }
+
+  crash(id: string): void {
+    this.#crashes.get(id)?.({ reason: "killed by SIGSEGV" });
+  }
+
+  async inspect(file: ModelFile, signal: AbortSignal): Promise<ModelFacts> {
+    const facts = await this.#inner.inspect(file, signal);
+    return {
+      ...facts,
+      kind: this.kinds.get(file.id) ?? facts.kind,
+      memoryBytes: () => this.#bytesOf(file.id),
+    };
+  }
+
+  async load(request: LoadRequest, signal: AbortSignal): Promise<LoadedModel> {
+    this.loads.push(request);
+    await Promise.race([
+      this.#gate,
+      new Promise((_, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+      }),
+    ]);
+    signal.throwIfAborted();
+    const failure = this.failures.get(request.id);
+    if (failure) throw failure;
+    const model = await this.#inner.load(request, signal);
+    const memoryBytes = this.#bytesOf(request.id);
+    const crashed = new Promise<ModelEnd>((resolve) => {
+      this.#crashes.set(request.id, resolve);
+    });
+    return new Proxy(model, {
+      get: (target, name) => {
+        if (name === "memoryBytes") return memoryBytes;
+        if (name === "ended") return crashed;
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#inner[Symbol.asyncDispose]();
+  }
+
+  #bytesOf(id: string): number {
+    return this.memoryBytes.get(id) ?? 1;
+  }
+}
