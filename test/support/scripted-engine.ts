@@ -1,0 +1,176 @@
+import type {
+  Cores,
+  Engine,
+  GenerateEvent,
+  GenerateJob,
+  LoadedModel,
+  LoadRequest,
+  ModelEnd,
+  ModelFacts,
+  ModelFile,
+  Priority,
+} from "../../src/assistant/inference/engine.ts";
+import { LocalModel } from "../../src/assistant/inference/local-model.ts";
+import type { Embedded, Prompt, Sampling, Token } from "../../src/assistant/inference/runner.ts";
+import { type Clock, delay } from "../../src/base/clock.ts";
+import { ScriptedRunner, type ScriptedRunnerOptions } from "./scripted-runner.ts";
+
+export interface ScriptedEngineOptions extends ScriptedRunnerOptions {
+  readonly clock: Clock;
+  readonly facts?: Partial<ModelFacts>;
+  /** How long `load` takes, on the clock. */
+  readonly loadMs?: number;
+  /** What `inspect` and `load` reject with for a file; undefined: it can be loaded. */
+  readonly refuse?: (file: ModelFile) => Error | undefined;
+}
+
+/** An engine whose models say what the test wrote, take the time that it wants, and crash when told. */
+export class ScriptedEngine implements Engine {
+  readonly name = "scripted";
+  /** All that were loaded, the newest last. */
+  readonly models: ScriptedModel[] = [];
+  disposed = false;
+  readonly #options: ScriptedEngineOptions;
+
+  constructor(options: ScriptedEngineOptions) {
+    this.#options = options;
+  }
+
+  async inspect(file: ModelFile, signal: AbortSignal): Promise<ModelFacts> {
+    signal.throwIfAborted();
+    const refusal = this.#options.refuse?.(file);
+    if (refusal) throw refusal;
+    return { ...facts, ...this.#options.facts };
+  }
+
+  async load(request: LoadRequest, signal: AbortSignal): Promise<LoadedModel> {
+    const ownFacts = await this.inspect(request, signal);
+    if (this.#options.loadMs) await delay(this.#options.clock, this.#options.loadMs, signal);
+    const model = new ScriptedModel(request, ownFacts, this.#options);
+    this.models.push(model);
+    return model;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.disposed = true;
+  }
+}
+
+export class ScriptedModel implements LoadedModel {
+  readonly id: string;
+  readonly facts: ModelFacts;
+  readonly contextTokens: number;
+  readonly sequences: number;
+  readonly memoryBytes: number;
+  readonly threads = 1;
+  readonly ended: Promise<ModelEnd>;
+  readonly runner: ScriptedRunner;
+  disposed = false;
+  readonly #model: LocalModel;
+  #onCrash: (end: ModelEnd) => void = () => {};
+
+  constructor(request: LoadRequest, ownFacts: ModelFacts, options: ScriptedEngineOptions) {
+    this.id = request.id;
+    this.facts = ownFacts;
+    this.runner = new ScriptedRunner({
+      ...options,
+      sequences: request.sequences ?? options.sequences ?? 4,
+      contextTokens: request.contextTokens ?? options.contextTokens ?? 256,
+    });
+    this.contextTokens = this.runner.contextTokens;
+    this.sequences = this.runner.sequences;
+    this.memoryBytes = ownFacts.memoryBytes(this);
+    this.#model = new LocalModel({
+      id: this.id,
+      facts: ownFacts,
+      memoryBytes: this.memoryBytes,
+      threads: this.threads,
+      runner: this.runner,
+      cores: request.cores,
+      clock: options.clock,
+    });
+    const crashed = new Promise<ModelEnd>((resolve) => {
+      this.#onCrash = resolve;
+    });
+    this.ended = Promise.race([crashed, this.#model.ended]);
+  }
+
+  get load() {
+    return this.#model.load;
+  }
+
+  /** As if its process were killed: whatever is computed fails, and `ended` says so. */
+  crash(reason = "killed by SIGSEGV"): void {
+    this.runner.crash();
+    this.#onCrash({ reason });
+  }
+
+  generate(job: GenerateJob, signal: AbortSignal): AsyncIterable<GenerateEvent> {
+    return this.#model.generate(job, signal);
+  }
+
+  embed(
+    texts: readonly string[],
+    options: { readonly priority: Priority },
+    signal: AbortSignal,
+  ): Promise<Embedded> {
+    return this.#model.embed(texts, options, signal);
+  }
+
+  encode(prompt: Prompt, signal: AbortSignal): Promise<readonly Token[]> {
+    return this.#model.encode(prompt, signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.disposed = true;
+    await this.#model[Symbol.asyncDispose]();
+  }
+}
+
+/** Cores that nobody else wants. */
+export const ownCores: Cores = {
+  hold: async () => {},
+  release: () => {},
+  onContest: () => () => {},
+};
+
+/** The likeliest token, free text, nothing else. */
+export const plainSampling: Sampling = {
+  temperature: 0,
+  topP: 1,
+  topK: 0,
+  minP: 0,
+  seed: 1,
+  repeatPenalty: 1,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  logitBias: {},
+  logprobs: undefined,
+  grammar: undefined,
+  grammarExample: undefined,
+  showControlTokens: false,
+};
+
+export function textJob(text: string, changes: Partial<GenerateJob> = {}): GenerateJob {
+  return {
+    prompt: { kind: "text", text },
+    priority: "interactive",
+    sampling: plainSampling,
+    maxTokens: undefined,
+    stop: [],
+    ...changes,
+  };
+}
+
+const facts: ModelFacts = {
+  architecture: "scripted",
+  name: undefined,
+  parameters: 1_000,
+  quantization: "F16",
+  fileBytes: 1_000_000,
+  trainedContextTokens: 256,
+  embeddingLength: 8,
+  kind: "chat",
+  chatTemplate: undefined,
+  memoryBytes: ({ contextTokens, sequences }) => 1_000_000 + contextTokens * sequences * 100,
+};

@@ -1,0 +1,389 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import {
+  type Embedded,
+  type Prompt,
+  type Runner,
+  type Sampling,
+  type StepOutcome,
+  type Stream,
+  TextTooLongError,
+  type Token,
+} from "../../src/assistant/inference/runner.ts";
+import { type Clock, delay } from "../../src/base/clock.ts";
+
+/** What the model says to one prompt. */
+export interface Script {
+  /** The text of each token. */
+  readonly tokens: readonly string[];
+  /** The step that would give this token fails instead, for this stream alone. */
+  readonly failAt?: number | undefined;
+}
+
+export interface ScriptedRunnerOptions {
+  readonly clock: Clock;
+  /** By the text of the prompt; a chat is `role: content` line by line. Default: a sentence about it. */
+  readonly script?: (prompt: string) => Script;
+  readonly sequences?: number;
+  readonly contextTokens?: number;
+  readonly prefillTokensMax?: number;
+  readonly embeddingLength?: number;
+  /** How long each call takes, on the clock. 0: one turn of the event loop. */
+  readonly encodeMs?: number;
+  readonly stepMs?: number;
+  readonly prefillMs?: number;
+  readonly embedMs?: number;
+  /** How much is really kept where so much should be: models whose state cannot be cut keep less. */
+  readonly keeps?: (length: number) => number;
+}
+
+type CallKind = "encode" | "truncate" | "prefill" | "step" | "embed" | "suspend" | "close";
+
+/** One call that was made, in order. */
+export interface ScriptedCall {
+  readonly kind: CallKind;
+  readonly at: number;
+  /** Prompts of the streams of a step, or of the stream that was suspended or closed. */
+  readonly prompts: readonly string[];
+  /** How many tokens were prefilled, or texts embedded. */
+  readonly count: number;
+  readonly sequences: readonly number[];
+}
+
+/**
+ * A model whose answers are written by the test. It keeps the state of each sequence and looks whether
+ * every call fits it: what the scheduler does wrong stands in `problems`, whatever the answer was.
+ */
+export class ScriptedRunner implements Runner {
+  readonly sequences: number;
+  readonly contextTokens: number;
+  readonly prefillTokensMax: number;
+  readonly calls: ScriptedCall[] = [];
+  readonly problems: string[] = [];
+  disposed = false;
+
+  readonly #options: ScriptedRunnerOptions;
+  readonly #held: Token[][];
+  readonly #open = new Map<number, ScriptedStream>();
+  readonly #gates = new Map<CallKind, Promise<void>>();
+  readonly #breaks = new Map<CallKind, unknown>();
+  readonly #crash = new AbortController();
+  #busy: CallKind | undefined;
+  #streams = 0;
+
+  constructor(options: ScriptedRunnerOptions) {
+    this.#options = options;
+    this.sequences = options.sequences ?? 4;
+    this.contextTokens = options.contextTokens ?? 256;
+    this.prefillTokensMax = options.prefillTokensMax ?? 16;
+    this.#held = Array.from({ length: this.sequences }, () => []);
+  }
+
+  /** Streams that were not closed. */
+  get openStreams(): number {
+    return this.#streams;
+  }
+
+  /** Which call is under way, be it at a gate. */
+  get busy(): CallKind | undefined {
+    return this.#busy;
+  }
+
+  /** Calls of this kind wait until the result is called. */
+  gate(kind: CallKind): () => void {
+    let open: (() => void) | undefined;
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    this.#gates.set(kind, gate);
+    return () => {
+      if (this.#gates.get(kind) === gate) this.#gates.delete(kind);
+      open?.();
+    };
+  }
+
+  /** The next call of this kind rejects. */
+  breakNext(kind: CallKind, error: unknown): void {
+    this.#breaks.set(kind, error);
+  }
+
+  /** Every call rejects, also one that is under way. */
+  crash(): void {
+    this.#crash.abort(new Error("crashed by the test"));
+  }
+
+  async encode(prompt: Prompt): Promise<readonly Token[]> {
+    await this.#pass("encode", this.#options.encodeMs ?? 0);
+    return prompt.kind === "tokens" ? prompt.tokens : Array.from(textOf(prompt), tokenOf);
+  }
+
+  async truncate(sequence: number, length: number): Promise<number> {
+    return this.#alone({ kind: "truncate", sequences: [sequence] }, 0, () => {
+      this.#mustBeIdle(sequence, "truncate");
+      const held = this.#sequence(sequence);
+      const wanted = Math.min(length, held.length);
+      held.length = Math.min(wanted, this.#options.keeps?.(wanted) ?? wanted);
+      return held.length;
+    });
+  }
+
+  async prefill(sequence: number, tokens: readonly Token[]): Promise<void> {
+    const call = { kind: "prefill", sequences: [sequence], count: tokens.length } as const;
+    await this.#alone(call, this.#options.prefillMs ?? 0, () => {
+      this.#mustBeIdle(sequence, "prefill");
+      if (tokens.length < 1 || tokens.length > this.prefillTokensMax)
+        this.problems.push(`a prefill of ${tokens.length} tokens`);
+      this.#evaluate(sequence, tokens);
+    });
+  }
+
+  start(sequence: number, last: Token, sampling: Sampling): Stream {
+    this.#mustNotBeBusy("start");
+    this.#mustBeIdle(sequence, "start");
+    this.#crash.signal.throwIfAborted();
+    const prompt = [...this.#sequence(sequence), last];
+    const text = prompt.map(pieceOf).join("");
+    const stream = new ScriptedStream({
+      owner: this,
+      sequence,
+      prompt,
+      promptText: text,
+      script: this.#script(text, sampling),
+      logprobs: sampling.logprobs,
+    });
+    this.#open.set(sequence, stream);
+    this.#streams += 1;
+    return stream;
+  }
+
+  async step(streams: readonly Stream[]): Promise<readonly StepOutcome[]> {
+    const ours = streams.filter((stream) => stream instanceof ScriptedStream);
+    const call = {
+      kind: "step",
+      sequences: ours.map((stream) => stream.sequence),
+      prompts: ours.map((stream) => stream.promptText),
+    } as const;
+    return this.#alone(call, this.#options.stepMs ?? 0, () => {
+      this.#lookAtStep(ours);
+      return ours.map((stream) => {
+        const last = stream.tokens.at(-1) ?? 0;
+        this.#evaluate(stream.sequence, [last]);
+        return stream.next();
+      });
+    });
+  }
+
+  async embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded> {
+    const duration = (this.#options.embedMs ?? 0) * texts.length;
+    return this.#alone({ kind: "embed", count: texts.length }, duration, () => {
+      signal.throwIfAborted();
+      const tooLong = texts.findIndex((text) => text.length > this.contextTokens);
+      if (tooLong !== -1)
+        throw new TextTooLongError(tooLong, texts[tooLong]?.length ?? 0, this.contextTokens);
+      const length = this.#options.embeddingLength ?? 8;
+      const vectors = texts.map((text) => {
+        const vector = new Float32Array(length);
+        vector[Array.from(text, tokenOf).reduce((sum, token) => sum + token, 0) % length] = 1;
+        return vector;
+      });
+      return { vectors, tokens: texts.map((text) => text.length) };
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#busy) this.problems.push(`disposed during ${this.#busy}`);
+    this.disposed = true;
+  }
+
+  async suspend(stream: ScriptedStream): Promise<void> {
+    const prompts = [stream.promptText];
+    await this.#alone({ kind: "suspend", sequences: [stream.sequence], prompts }, 0, () => {
+      if (this.#open.get(stream.sequence) !== stream)
+        this.problems.push("suspended what is not open");
+      this.#open.delete(stream.sequence);
+    });
+  }
+
+  resume(stream: ScriptedStream, sequence: number, last: Token): void {
+    this.#mustNotBeBusy("resume");
+    this.#mustBeIdle(sequence, "resume");
+    if (!isSame([...this.#sequence(sequence), last], stream.tokens))
+      this.problems.push(`resumed on other tokens than its own: ${stream.promptText}`);
+    this.#open.set(sequence, stream);
+  }
+
+  async close(stream: ScriptedStream): Promise<void> {
+    const prompts = [stream.promptText];
+    await this.#alone({ kind: "close", sequences: [stream.sequence], prompts }, 0, () => {
+      if (this.#open.get(stream.sequence) === stream) this.#open.delete(stream.sequence);
+      this.#streams -= 1;
+    });
+  }
+
+  #script(prompt: string, sampling: Sampling): Script {
+    if (sampling.grammar !== undefined) return { tokens: words(sampling.grammarExample ?? "") };
+    return this.#options.script?.(prompt) ?? { tokens: words(`You said: ${prompt}`) };
+  }
+
+  #lookAtStep(streams: readonly ScriptedStream[]): void {
+    if (streams.length === 0) this.problems.push("a step of nobody");
+    for (const [at, stream] of streams.entries()) {
+      const before = streams[at - 1];
+      if (before && before.sequence >= stream.sequence)
+        this.problems.push("streams out of the order of their sequences");
+      if (this.#open.get(stream.sequence) !== stream)
+        this.problems.push(`a step of a stream that is not open: ${stream.promptText}`);
+      if (!isSame(this.#sequence(stream.sequence), stream.tokens.slice(0, -1)))
+        this.problems.push(`a step on other tokens than its own: ${stream.promptText}`);
+    }
+  }
+
+  #evaluate(sequence: number, tokens: readonly Token[]): void {
+    const held = this.#sequence(sequence);
+    held.push(...tokens);
+    if (held.length > this.contextTokens) this.problems.push("more tokens than the context holds");
+  }
+
+  #mustBeIdle(sequence: number, what: string): void {
+    if (this.#open.has(sequence)) this.problems.push(`${what} on a sequence that has a stream`);
+  }
+
+  #mustNotBeBusy(what: string): void {
+    if (this.#busy) this.problems.push(`${what} during ${this.#busy}`);
+  }
+
+  async #alone<T>(
+    call: { readonly kind: CallKind } & Partial<ScriptedCall>,
+    tookMs: number,
+    act: () => T,
+  ): Promise<T> {
+    this.#mustNotBeBusy(call.kind);
+    if (this.disposed) this.problems.push(`${call.kind} after the end`);
+    this.#busy = call.kind;
+    const at = this.#options.clock.now();
+    this.calls.push({ prompts: [], count: 0, sequences: [], at, ...call });
+    try {
+      await this.#pass(call.kind, tookMs);
+      return act();
+    } finally {
+      this.#busy = undefined;
+    }
+  }
+
+  /** Lets the call's time pass, at its gate first. */
+  async #pass(kind: CallKind, tookMs: number): Promise<void> {
+    const crash = this.#crash.signal;
+    crash.throwIfAborted();
+    const gate = this.#gates.get(kind);
+    if (gate) await Promise.race([gate, rejectsOn(crash)]);
+    if (tookMs > 0) await delay(this.#options.clock, tookMs, crash);
+    else if (kind === "step" || kind === "prefill" || kind === "embed") await nextTurn();
+    crash.throwIfAborted();
+    if (!this.#breaks.has(kind)) return;
+    const error = this.#breaks.get(kind);
+    this.#breaks.delete(kind);
+    throw error;
+  }
+
+  #sequence(number: number): Token[] {
+    const held = this.#held[number];
+    if (!held) throw new RangeError(`there is no sequence ${number}`);
+    return held;
+  }
+}
+
+class ScriptedStream implements Stream {
+  readonly promptText: string;
+  /** Prompt and answer so far; the last of them is not evaluated yet. */
+  readonly tokens: Token[];
+  sequence: number;
+  #said = 0;
+  #closed = false;
+  readonly #owner: ScriptedRunner;
+  readonly #script: Script;
+  readonly #logprobs: number | undefined;
+
+  constructor(options: {
+    readonly owner: ScriptedRunner;
+    readonly sequence: number;
+    readonly prompt: readonly Token[];
+    readonly promptText: string;
+    readonly script: Script;
+    readonly logprobs: number | undefined;
+  }) {
+    this.#owner = options.owner;
+    this.sequence = options.sequence;
+    this.tokens = [...options.prompt];
+    this.promptText = options.promptText;
+    this.#script = options.script;
+    this.#logprobs = options.logprobs;
+  }
+
+  next(): StepOutcome {
+    if (this.#said === this.#script.failAt)
+      return { kind: "failed", error: new Error("failed by the script") };
+    const text = this.#script.tokens[this.#said];
+    if (text === undefined) return { kind: "end", text: "" };
+    this.#said += 1;
+    const token = tokenOf(text);
+    this.tokens.push(token);
+    if (this.#logprobs === undefined) return { kind: "token", token, text };
+    const spelled = { text, bytes: [...Buffer.from(text)], logprob: -0.5 };
+    const top = Array.from({ length: this.#logprobs }, () => spelled);
+    return { kind: "token", token, text, logprob: { ...spelled, top } };
+  }
+
+  async suspend(): Promise<void> {
+    await this.#owner.suspend(this);
+  }
+
+  resume(sequence: number, last: Token): void {
+    this.#owner.resume(this, sequence, last);
+    this.sequence = sequence;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#owner.close(this);
+  }
+}
+
+/** A word with the blank before it is a token. */
+export function words(text: string): string[] {
+  return text.match(/\s?\S+|\s/g) ?? [];
+}
+
+/** A code point is its own token; every longer text gets one when it is first met. */
+const longTokens = new Map<string, Token>();
+const longPieces = new Map<Token, string>();
+const FIRST_LONG = 0x110000;
+
+function tokenOf(piece: string): Token {
+  const first = piece.codePointAt(0);
+  if (first !== undefined && piece === String.fromCodePoint(first)) return first;
+  const known = longTokens.get(piece);
+  if (known !== undefined) return known;
+  const token = FIRST_LONG + longTokens.size;
+  longTokens.set(piece, token);
+  longPieces.set(token, piece);
+  return token;
+}
+
+function pieceOf(token: Token): string {
+  return token < FIRST_LONG ? String.fromCodePoint(token) : (longPieces.get(token) ?? "");
+}
+
+function textOf(prompt: Exclude<Prompt, { kind: "tokens" }>): string {
+  if (prompt.kind === "text") return prompt.text;
+  return prompt.messages.map(({ role, content }) => `${role}: ${content}\n`).join("");
+}
+
+function isSame(one: readonly Token[], other: readonly Token[]): boolean {
+  return one.length === other.length && one.every((token, at) => token === other[at]);
+}
+
+function rejectsOn(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
