@@ -1,0 +1,85 @@
+import type { TokenLogprob } from "../runner.ts";
+import type { AnswerBuilder, AnswerHead, ChoiceEvent } from "./answer-format.ts";
+import { chatLogprobs } from "./logprobs.ts";
+
+interface Choice {
+  content: string;
+  reasoning: string;
+  readonly logprobs: TokenLogprob[];
+  readonly calls: { id: string; name: string; arguments: string }[];
+  finishReason: string | null;
+}
+
+/** A chat answer in one piece. */
+export class ChatAnswer implements AnswerBuilder {
+  readonly #choices: readonly Choice[];
+  readonly #hasLogprobs: boolean;
+
+  constructor(choices: number, options: { readonly logprobs: boolean }) {
+    this.#hasLogprobs = options.logprobs;
+    this.#choices = Array.from({ length: choices }, () => ({
+      content: "",
+      reasoning: "",
+      logprobs: [],
+      calls: [],
+      finishReason: null,
+    }));
+  }
+
+  add(event: ChoiceEvent): void {
+    const choice = this.#choices[event.choice];
+    if (!choice) return;
+    switch (event.type) {
+      case "text":
+        choice.content += event.text;
+        choice.logprobs.push(...(event.logprobs ?? []));
+        break;
+      case "reasoning":
+        choice.reasoning += event.text;
+        break;
+      case "tool_call": {
+        const call = (choice.calls[event.index] ??= { id: "", name: "", arguments: "" });
+        if (event.start) Object.assign(call, event.start);
+        call.arguments += event.arguments;
+        break;
+      }
+      case "end":
+        choice.finishReason = event.reason;
+        break;
+    }
+  }
+
+  answer(head: AnswerHead, usage: unknown): unknown {
+    return {
+      id: head.id,
+      object: "chat.completion",
+      created: head.created,
+      model: head.model,
+      choices: this.#choices.map((choice, index) => ({
+        index,
+        message: messageOf(choice),
+        logprobs: this.#hasLogprobs ? chatLogprobs(choice.logprobs) : null,
+        finish_reason: choice.finishReason,
+      })),
+      usage,
+    };
+  }
+}
+
+function messageOf({ content, reasoning, calls }: Choice) {
+  return {
+    role: "assistant",
+    content: content === "" && calls.length > 0 ? null : content,
+    refusal: null,
+    ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
+    ...(calls.length === 0
+      ? {}
+      : {
+          tool_calls: calls.map((call) => ({
+            id: call.id,
+            type: "function",
+            function: { name: call.name, arguments: call.arguments },
+          })),
+        }),
+  };
+}

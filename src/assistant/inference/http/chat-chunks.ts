@@ -1,0 +1,70 @@
+import {
+  type AnswerHead,
+  type ChoiceEvent,
+  type ChunkFormat,
+  chunkHead,
+  chunkTail,
+} from "./answer-format.ts";
+import { chatLogprobs } from "./logprobs.ts";
+
+export const chatChunkObject = "chat.completion.chunk";
+
+/**
+ * Chunks of a chat answer. Chunks come as fast as tokens do, so what all of them have in common is
+ * made into text once.
+ */
+export class ChatChunks implements ChunkFormat {
+  /** For each choice, everything before its delta. */
+  readonly #heads: readonly string[];
+  readonly #tail: string;
+
+  constructor(head: AnswerHead, choices: number, options: { readonly includeUsage: boolean }) {
+    const start = chunkHead(head, chatChunkObject);
+    this.#heads = Array.from({ length: choices }, (_, n) => `${start}{"index":${n},"delta":`);
+    this.#tail = chunkTail(options.includeUsage);
+  }
+
+  preamble(): string {
+    return this.#heads
+      .map((_, choice) =>
+        this.#text(choice, '{"role":"assistant","content":"","refusal":null}', "null", "null"),
+      )
+      .join("");
+  }
+
+  chunk(event: ChoiceEvent): string {
+    switch (event.type) {
+      case "text": {
+        if (event.text === "" && event.logprobs === undefined) return "";
+        const logprobs = event.logprobs ? JSON.stringify(chatLogprobs(event.logprobs)) : "null";
+        const delta = `{"content":${JSON.stringify(event.text)}}`;
+        return this.#text(event.choice, delta, logprobs, "null");
+      }
+      case "reasoning": {
+        const delta = `{"reasoning_content":${JSON.stringify(event.text)}}`;
+        return event.text === "" ? "" : this.#text(event.choice, delta, "null", "null");
+      }
+      case "tool_call": {
+        const { start, index } = event;
+        const call = start
+          ? {
+              index,
+              id: start.id,
+              type: "function",
+              function: { name: start.name, arguments: event.arguments },
+            }
+          : { index, function: { arguments: event.arguments } };
+        if (!start && event.arguments === "") return "";
+        const delta = `{"tool_calls":[${JSON.stringify(call)}]}`;
+        return this.#text(event.choice, delta, "null", "null");
+      }
+      default:
+        return this.#text(event.choice, "{}", "null", `"${event.reason}"`);
+    }
+  }
+
+  #text(choice: number, delta: string, logprobs: string, finish: string): string {
+    const head = this.#heads[choice] ?? "";
+    return `${head}${delta},"logprobs":${logprobs},"finish_reason":${finish}}${this.#tail}`;
+  }
+}

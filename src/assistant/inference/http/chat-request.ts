@@ -1,0 +1,104 @@
+import { Type } from "typebox";
+import type { GenerateRequest } from "../service-port.ts";
+import { messagesOf } from "./chat-messages.ts";
+import { TOOLS_MAX, toolChoiceOf, toolsOf } from "./chat-tools.ts";
+import { checked, refused } from "./checked.ts";
+import { generationFields, generationOf } from "./generation-parameters.ts";
+import { objectOf } from "./json-body.ts";
+import { unknownParameters, unsupported } from "./parameters.ts";
+
+/** Far more than fit any context. */
+const MESSAGES_MAX = 10_000;
+
+const fields = {
+  ...generationFields,
+  messages: Type.Array(Type.Unknown(), { minItems: 1, maxItems: MESSAGES_MAX }),
+  logprobs: Type.Optional(Type.Boolean()),
+  top_logprobs: Type.Optional(Type.Integer({ minimum: 0, maximum: 20 })),
+  tools: Type.Optional(Type.Array(Type.Unknown(), { maxItems: TOOLS_MAX })),
+  tool_choice: Type.Optional(Type.Unknown()),
+  parallel_tool_calls: Type.Optional(Type.Boolean()),
+  modalities: Type.Optional(Type.Array(Type.String(), { maxItems: 8 })),
+  chat_template_kwargs: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), { maxProperties: 32 }),
+  ),
+  enable_thinking: Type.Optional(Type.Boolean()),
+  reasoning_effort: Type.Optional(Type.String({ maxLength: 32 })),
+} as const;
+
+export const chatParameters: ReadonlySet<string> = new Set(Object.keys(fields));
+const chatBody = checked(Type.Object(fields));
+
+export interface ChatRequest {
+  readonly generate: GenerateRequest;
+  readonly isStream: boolean;
+  readonly includeUsage: boolean;
+  /** Whether the answer tells logprobs. */
+  readonly logprobs: boolean;
+  /** Names of what nothing was done with. */
+  readonly unknown: readonly string[];
+}
+
+/** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
+export function chatRequestOf(body: unknown): ChatRequest {
+  const raw = objectOf(body);
+  const unknown = new Set(unknownParameters(raw, chatParameters, "chat"));
+  const given = chatBody(raw, "");
+  if (given.modalities?.some((modality) => modality !== "text")) {
+    throw unsupported("modalities", "models answer with text only");
+  }
+  if (given.top_logprobs !== undefined && given.logprobs !== true) {
+    throw refused("top_logprobs", "needs logprobs: true");
+  }
+  const isStream = given.stream ?? false;
+  if (!isStream && given.stream_options !== undefined) unknown.add("stream_options");
+  const tools = toolsOf(given.tools ?? []);
+  const logprobs = given.logprobs ?? false;
+  return {
+    generate: {
+      ...generationOf(given, logprobs ? (given.top_logprobs ?? 0) : undefined),
+      isStreamed: isStream,
+      prompts: [
+        {
+          kind: "chat",
+          messages: messagesOf(given.messages, unknown),
+          tools,
+          variables: variablesOf(given),
+        },
+      ],
+      toolChoice: toolChoiceOf(given.tool_choice, tools),
+      parallelToolCalls: given.parallel_tool_calls ?? true,
+    },
+    isStream,
+    includeUsage: isStream && given.stream_options?.include_usage === true,
+    logprobs,
+    unknown: [...unknown],
+  };
+}
+
+/** What every template is given anyway, from elsewhere. */
+const reservedVariables: ReadonlySet<string> = new Set([
+  "messages",
+  "tools",
+  "add_generation_prompt",
+  "bos_token",
+  "eos_token",
+]);
+
+function variablesOf(given: {
+  readonly chat_template_kwargs?: Readonly<Record<string, unknown>>;
+  readonly enable_thinking?: boolean;
+  readonly reasoning_effort?: string;
+}): Readonly<Record<string, unknown>> {
+  const variables = given.chat_template_kwargs ?? {};
+  for (const name of Object.keys(variables)) {
+    if (reservedVariables.has(name)) {
+      throw refused(`chat_template_kwargs.${name}`, "is given to the template by the request");
+    }
+  }
+  return {
+    ...variables,
+    ...(given.enable_thinking === undefined ? {} : { enable_thinking: given.enable_thinking }),
+    ...(given.reasoning_effort === undefined ? {} : { reasoning_effort: given.reasoning_effort }),
+  };
+}

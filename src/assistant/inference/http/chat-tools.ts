@@ -1,0 +1,70 @@
+import { Type } from "typebox";
+import type { ToolDefinition } from "../runner.ts";
+import type { ToolChoice } from "../service-port.ts";
+import { checked, kindOf, refused } from "./checked.ts";
+
+export const TOOLS_MAX = 128;
+
+const tool = checked(Type.Object({ type: Type.Literal("function"), function: Type.Unknown() }));
+const definition = checked(
+  Type.Object({
+    name: Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$" }),
+    description: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    // Arguments always follow the schema, so there is nothing to choose.
+    strict: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+    parameters: Type.Optional(Type.Unknown()),
+  }),
+);
+
+export function toolsOf(tools: readonly unknown[]): ToolDefinition[] {
+  const names = new Set<string>();
+  return tools.map((value, index) => {
+    const at = `tools[${index}]`;
+    const given = definition(tool(value, at).function, `${at}.function`);
+    if (names.has(given.name)) {
+      throw refused(`${at}.function.name`, "is the name of another tool too");
+    }
+    names.add(given.name);
+    const { parameters } = given;
+    const isSchema =
+      parameters === undefined ||
+      parameters === null ||
+      (typeof parameters === "object" && !Array.isArray(parameters));
+    if (!isSchema) {
+      throw refused(
+        `${at}.function.parameters`,
+        `has to be a JSON Schema of an object, and is ${kindOf(parameters)}`,
+      );
+    }
+    return {
+      name: given.name,
+      description: given.description ?? undefined,
+      parameters: parameters ?? undefined,
+    };
+  });
+}
+
+const namedChoice = checked(
+  Type.Object({
+    type: Type.Literal("function"),
+    function: Type.Object({ name: Type.String() }),
+  }),
+);
+
+export function toolChoiceOf(value: unknown, tools: readonly ToolDefinition[]): ToolChoice {
+  if (value === undefined) return { kind: tools.length === 0 ? "none" : "auto" };
+  if (value === "none" || value === "auto") return { kind: value };
+  if (value !== "required" && (typeof value !== "object" || value === null)) {
+    throw refused(
+      "tool_choice",
+      'has to be "none", "auto", "required" or { type: "function", function: { name } }',
+    );
+  }
+  if (tools.length === 0) throw refused("tool_choice", "asks for a tool, and there are no tools");
+  if (value === "required") return { kind: "required" };
+  const { name } = namedChoice(value, "tool_choice").function;
+  if (!tools.some((known) => known.name === name)) {
+    throw refused("tool_choice.function.name", "is not the name of one of the tools");
+  }
+  return { kind: "function", name };
+}

@@ -1,0 +1,46 @@
+import type { TokenLogprob } from "../runner.ts";
+import type { AnswerBuilder, AnswerHead, ChoiceEvent } from "./answer-format.ts";
+import { completionObject } from "./completion-chunks.ts";
+import { completionLogprobs } from "./logprobs.ts";
+
+interface Choice {
+  text: string;
+  readonly logprobs: TokenLogprob[];
+  finishReason: string | null;
+}
+
+/** A plain completion in one piece. `echoes` is what each choice begins with. */
+export class CompletionAnswer implements AnswerBuilder {
+  readonly #choices: readonly Choice[];
+  readonly #hasLogprobs: boolean;
+
+  constructor(echoes: readonly string[], options: { readonly logprobs: boolean }) {
+    this.#hasLogprobs = options.logprobs;
+    this.#choices = echoes.map((text) => ({ text, logprobs: [], finishReason: null }));
+  }
+
+  add(event: ChoiceEvent): void {
+    const choice = this.#choices[event.choice];
+    if (!choice) return;
+    if (event.type === "text") {
+      choice.text += event.text;
+      choice.logprobs.push(...(event.logprobs ?? []));
+    } else if (event.type === "end") choice.finishReason = event.reason;
+  }
+
+  answer(head: AnswerHead, usage: unknown): unknown {
+    return {
+      id: head.id,
+      object: completionObject,
+      created: head.created,
+      model: head.model,
+      choices: this.#choices.map((choice, index) => ({
+        text: choice.text,
+        index,
+        logprobs: this.#hasLogprobs ? completionLogprobs(choice.logprobs, 0) : null,
+        finish_reason: choice.finishReason,
+      })),
+      usage,
+    };
+  }
+}

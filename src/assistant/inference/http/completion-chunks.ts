@@ -1,0 +1,52 @@
+import {
+  type AnswerHead,
+  type ChoiceEvent,
+  type ChunkFormat,
+  chunkHead,
+  chunkTail,
+} from "./answer-format.ts";
+import { completionLogprobs } from "./logprobs.ts";
+
+/** Chunks and whole answers have the same name here. */
+export const completionObject = "text_completion";
+
+/** Chunks of a plain completion. `echoes` is what each choice begins with. */
+export class CompletionChunks implements ChunkFormat {
+  readonly #head: string;
+  readonly #tail: string;
+  readonly #echoes: readonly string[];
+  /** Characters of each choice so far, for the offsets of logprobs. */
+  readonly #lengths: number[];
+
+  constructor(
+    head: AnswerHead,
+    echoes: readonly string[],
+    options: { readonly includeUsage: boolean },
+  ) {
+    this.#head = chunkHead(head, completionObject);
+    this.#tail = chunkTail(options.includeUsage);
+    this.#echoes = echoes;
+    this.#lengths = echoes.map(() => 0);
+  }
+
+  preamble(): string {
+    return this.#echoes
+      .map((echo, choice) => (echo === "" ? "" : this.#text(choice, echo, "null", "null")))
+      .join("");
+  }
+
+  chunk(event: ChoiceEvent): string {
+    if (event.type === "end") return this.#text(event.choice, "", "null", `"${event.reason}"`);
+    if (event.type !== "text" || (event.text === "" && !event.logprobs)) return "";
+    const offset = this.#lengths[event.choice] ?? 0;
+    this.#lengths[event.choice] = offset + event.text.length;
+    const logprobs = event.logprobs
+      ? JSON.stringify(completionLogprobs(event.logprobs, offset))
+      : "null";
+    return this.#text(event.choice, event.text, logprobs, "null");
+  }
+
+  #text(choice: number, text: string, logprobs: string, finish: string): string {
+    return `${this.#head}{"text":${JSON.stringify(text)},"index":${choice},"logprobs":${logprobs},"finish_reason":${finish}}${this.#tail}`;
+  }
+}

@@ -1,0 +1,115 @@
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import type { Clock } from "../../../base/clock.ts";
+import { peerStates } from "./peer-state.ts";
+
+/** How soon a client that had only closed its sending half is found to have gone altogether. */
+const NEXT_LOOK_MS = 50;
+
+/** Something under way on a connection. */
+export interface Underway {
+  /** The connection is gone, and with it whoever waits for this. */
+  gone(): void;
+}
+
+/**
+ * The connections of a server and what is under way on each. A client that goes away ends what is under
+ * way at once; one that has only closed its sending half is answered. Closing waits for connections
+ * with something under way and for no others: Node's own closeIdleConnections leaves those open that
+ * have not sent a request yet, and those that become idle after it was called.
+ */
+export class Connections {
+  readonly #clock: Clock;
+  readonly #underway = new Map<Socket, Set<Underway>>();
+  /** Have sent their last byte while something was under way. */
+  readonly #halfClosed = new Set<Socket>();
+  #stopLooking: (() => void) | undefined;
+  #isLooking = false;
+  #looksAgain = false;
+  #isClosing = false;
+
+  constructor(server: Server, clock: Clock) {
+    this.#clock = clock;
+    // Node would otherwise end a connection with its answer as soon as the client has sent all. The
+    // property is not in the types of Node.
+    Object.assign(server, { httpAllowHalfOpen: true });
+    server.on("connection", (socket: Socket) => {
+      if (this.#isClosing) {
+        socket.destroy();
+        return;
+      }
+      const underway = new Set<Underway>();
+      this.#underway.set(socket, underway);
+      socket.once("end", () => {
+        this.#halfClosed.add(socket);
+        this.#look();
+      });
+      socket.once("close", () => {
+        this.#underway.delete(socket);
+        this.#halfClosed.delete(socket);
+        for (const item of underway) item.gone();
+      });
+    });
+  }
+
+  get open(): number {
+    return this.#underway.size;
+  }
+
+  begin(socket: Socket, item: Underway): void {
+    const underway = this.#underway.get(socket);
+    // Without an entry, it has gone between the request's arrival and this.
+    if (underway) underway.add(item);
+    else item.gone();
+  }
+
+  /** It is over; safe to call twice. */
+  end(socket: Socket, item: Underway): void {
+    const underway = this.#underway.get(socket);
+    underway?.delete(item);
+    if (this.#isClosing && underway?.size === 0) socket.destroySoon();
+  }
+
+  /** Ends each connection as soon as nothing is under way on it. */
+  close(): void {
+    this.#isClosing = true;
+    for (const [socket, underway] of this.#underway) {
+      if (underway.size === 0) socket.destroy();
+    }
+  }
+
+  /** Ends those that are still there, whatever is under way. */
+  destroyAll(): void {
+    this.#stopLooking?.();
+    for (const socket of this.#underway.keys()) socket.destroy();
+  }
+
+  /** One look at a time at all of them: the table is read once, however many clients left together. */
+  #look(): void {
+    this.#stopLooking?.();
+    this.#stopLooking = undefined;
+    this.#looksAgain = this.#isLooking;
+    const sockets = [...this.#halfClosed].filter((socket) => this.#isBusy(socket));
+    if (this.#isLooking || sockets.length === 0) return;
+    this.#isLooking = true;
+    void this.#lookAt(sockets);
+  }
+
+  async #lookAt(sockets: readonly Socket[]): Promise<void> {
+    const states = await peerStates(sockets);
+    this.#isLooking = false;
+    for (const [index, socket] of sockets.entries()) {
+      if (states[index] === "gone") socket.destroy();
+      // It is found out when something is written.
+      if (states[index] === "unknown") this.#halfClosed.delete(socket);
+    }
+    if (this.#looksAgain) this.#look();
+    else if ([...this.#halfClosed].some((socket) => this.#isBusy(socket))) {
+      this.#stopLooking = this.#clock.setTimer(NEXT_LOOK_MS, () => this.#look());
+    }
+  }
+
+  #isBusy(socket: Socket): boolean {
+    return !socket.destroyed && (this.#underway.get(socket)?.size ?? 0) > 0;
+  }
+}

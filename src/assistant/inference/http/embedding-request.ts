@@ -1,0 +1,68 @@
+import { Type } from "typebox";
+import type { EmbedRequest } from "../service-port.ts";
+import { checked, kindOf, refused } from "./checked.ts";
+import { keepAliveOf } from "./generation-parameters.ts";
+import { objectOf } from "./json-body.ts";
+import { unknownParameters } from "./parameters.ts";
+
+const TEXTS_MAX = 2048;
+
+const fields = {
+  model: Type.Optional(Type.String({ maxLength: 256 })),
+  input: Type.Unknown(),
+  encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
+  dimensions: Type.Optional(Type.Integer({ minimum: 1 })),
+  svc_priority: Type.Optional(Type.Enum(["interactive", "background"])),
+  keep_alive: Type.Optional(Type.Unknown()),
+} as const;
+
+export const embeddingParameters: ReadonlySet<string> = new Set(Object.keys(fields));
+const embeddingBody = checked(Type.Object(fields));
+
+export interface EmbeddingRequest {
+  readonly embed: EmbedRequest;
+  readonly encoding: "float" | "base64";
+  readonly dimensions: number | undefined;
+  readonly unknown: readonly string[];
+}
+
+/** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
+export function embeddingRequestOf(body: unknown): EmbeddingRequest {
+  const raw = objectOf(body);
+  const unknown = unknownParameters(raw, embeddingParameters, "embeddings");
+  const given = embeddingBody(raw, "");
+  return {
+    embed: {
+      model: given.model === "" ? undefined : given.model,
+      texts: textsOf(given.input),
+      priority: given.svc_priority ?? "interactive",
+      keepAliveMs: keepAliveOf(given.keep_alive),
+    },
+    encoding: given.encoding_format ?? "float",
+    dimensions: given.dimensions,
+    unknown,
+  };
+}
+
+function textsOf(input: unknown): readonly string[] {
+  if (input === undefined) throw refused("input", "is required");
+  const isList = Array.isArray(input);
+  const texts: readonly unknown[] = isList ? input : [input];
+  if (texts.length === 0) throw refused("input", "has to have at least 1 item");
+  if (texts.length > TEXTS_MAX) throw refused("input", `may have at most ${TEXTS_MAX} texts`);
+  return texts.map((text, index) => {
+    const at = isList ? `input[${index}]` : "input";
+    if (typeof text === "number" || Array.isArray(text)) {
+      // Clients that send ids have them from the vocabulary of another vendor's model.
+      throw refused(at, "has to be text: ids of tokens mean something else to every model");
+    }
+    if (typeof text !== "string") {
+      throw refused(
+        at,
+        `has to be a string${isList ? "" : " or an array of strings"}, and is ${kindOf(text)}`,
+      );
+    }
+    if (text === "") throw refused(at, "is empty");
+    return text;
+  });
+}

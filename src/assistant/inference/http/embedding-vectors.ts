@@ -1,0 +1,22 @@
+import { endianness } from "node:os";
+import { refused } from "./checked.ts";
+
+/** Throws AssistantError `invalid_request` where a model has fewer dimensions than are asked for. */
+export function checkDimensions(wanted: number | undefined, length: number | undefined): void {
+  if (wanted === undefined || length === undefined || wanted <= length) return;
+  throw refused("dimensions", `has to be at most ${length}, which is what the model has`);
+}
+
+/** The first dimensions, made a unit vector again, as models that are trained for it want it. */
+export function shortened(vector: Float32Array, dimensions: number): Float32Array {
+  if (vector.length === dimensions) return vector;
+  const kept = vector.slice(0, dimensions);
+  const norm = Math.sqrt(kept.reduce((sum, value) => sum + value * value, 0));
+  return norm === 0 ? kept : kept.map((value) => value / norm);
+}
+
+/** Little-endian 32-bit floats, whatever this machine has. */
+export function base64Of(vector: Float32Array): string {
+  const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength);
+  return (endianness() === "LE" ? bytes : Buffer.from(bytes).swap32()).toString("base64");
+}

@@ -1,0 +1,51 @@
+import { AssistantError } from "../../errors.ts";
+
+/** How the service's names of a request's fields are called on the wire, longest first. */
+const words: readonly (readonly [RegExp, string])[] = [
+  [/^guide\.schema/, "response_format.json_schema.schema"],
+  [/^guide/, "response_format"],
+  [/^texts/, "input"],
+  [/^maxTokens/, "max_tokens"],
+  [/^sampling\.topLogprobs|^sampling\.logprobs/, "logprobs"],
+  [/^sampling\./, ""],
+  [/^tools\[(\d+)\]\.(?=name|description|parameters)/, "tools[$1].function."],
+  [/^toolChoice/, "tool_choice"],
+  [/^parallelToolCalls/, "parallel_tool_calls"],
+  [/^keepAliveMs/, "keep_alive"],
+];
+
+/**
+ * An error of the service, with its `param` as the client wrote it. `promptParam` is what the route
+ * calls a prompt: `messages`, or `prompt`.
+ */
+export function inWireWords(
+  error: AssistantError,
+  promptParam: "messages" | "prompt",
+): AssistantError {
+  const { param } = error;
+  if (param === undefined) return error;
+  const wire = snakeCase(wordOf(param, promptParam));
+  if (wire === param) return error;
+  return new AssistantError(error.code, error.message, {
+    param: wire,
+    cause: error,
+    ...(error.retryAfterSeconds === undefined
+      ? {}
+      : { retryAfterSeconds: error.retryAfterSeconds }),
+  });
+}
+
+function wordOf(param: string, promptParam: "messages" | "prompt"): string {
+  if (param.startsWith("prompts")) {
+    return promptParam === "messages" ? "messages" : param.replace("prompts", "prompt");
+  }
+  const found = words.find(([pattern]) => pattern.test(param));
+  return found ? param.replace(found[0], found[1]) : param;
+}
+
+/** Only the first name: what comes after it may be a key of the client's own. */
+function snakeCase(param: string): string {
+  return param.replace(/^[a-zA-Z]+/, (name) =>
+    name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+  );
+}

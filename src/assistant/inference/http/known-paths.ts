@@ -1,0 +1,29 @@
+/** Which methods each path takes, for 405 and OPTIONS. Knows plain paths and those that end in `/*`. */
+export class KnownPaths {
+  readonly #methods = new Map<string, Set<string>>();
+
+  add(methods: string | readonly string[], path: string): void {
+    const known = this.#methods.get(path) ?? new Set();
+    for (const method of [methods].flat()) known.add(method);
+    this.#methods.set(path, known);
+  }
+
+  /** Sorted, with OPTIONS; empty where nothing is known at the path. `*` stands for the whole server. */
+  at(path: string): readonly string[] {
+    const found = new Set<string>();
+    const plain = plainPath(path);
+    for (const [known, methods] of this.#methods) {
+      const isMatch = known.endsWith("/*")
+        ? plain.startsWith(known.slice(0, -1)) && plain.length > known.length - 1
+        : plain === known || plain === "*";
+      if (isMatch) for (const method of methods) found.add(method);
+    }
+    return found.size === 0 ? [] : [...found.add("OPTIONS")].toSorted();
+  }
+}
+
+/** As the router sees it: without query, doubled slashes and a slash at the end. */
+function plainPath(path: string): string {
+  const plain = (path.split("?", 1)[0] ?? "").replaceAll(/\/{2,}/g, "/");
+  return plain.length > 1 ? plain.replace(/\/$/, "") : plain;
+}

@@ -1,0 +1,90 @@
+import { readFile } from "node:fs/promises";
+import { isIPv4, isIPv6, type Socket } from "node:net";
+import { endianness } from "node:os";
+
+/**
+ * What has become of the other end of a connection that has sent its last byte.
+ * reads: it has only closed its sending half, and waits for the answer.
+ * gone: nobody holds its end any more. unknown: this system does not tell.
+ */
+export type PeerState = "reads" | "gone" | "unknown";
+
+/**
+ * A half-closed connection and one whose program has closed it, or died, look the same from this end
+ * until something is written. The other end is on this machine, though, and the kernel's table of
+ * connections has it: without an inode once no program holds it.
+ */
+export async function peerStates(sockets: readonly Socket[]): Promise<readonly PeerState[]> {
+  const ends = sockets.map((socket) => endsOf(socket));
+  const families = new Set(ends.map((end) => end?.table));
+  const inodes = new Map<string, string>();
+  for (const table of ["/proc/net/tcp", "/proc/net/tcp6"] as const) {
+    if (families.has(table)) readInto(inodes, await textOf(table));
+  }
+  return ends.map((end) => {
+    // Without our own end in it, the table is not of this connection's network.
+    if (!end || !inodes.has(`${end.own} ${end.peer}`)) return "unknown";
+    const inode = inodes.get(`${end.peer} ${end.own}`);
+    return inode === undefined || inode === "0" ? "gone" : "reads";
+  });
+}
+
+interface Ends {
+  readonly table: "/proc/net/tcp" | "/proc/net/tcp6";
+  /** Address and port, as the table writes them. */
+  readonly own: string;
+  readonly peer: string;
+}
+
+function endsOf(socket: Socket): Ends | undefined {
+  const { localAddress, localPort, remoteAddress, remotePort } = socket;
+  if (localAddress === undefined || remoteAddress === undefined) return undefined;
+  const own = hexOf(localAddress, localPort);
+  const peer = hexOf(remoteAddress, remotePort);
+  if (own === undefined || peer === undefined) return undefined;
+  return { table: isIPv4(localAddress) ? "/proc/net/tcp" : "/proc/net/tcp6", own, peer };
+}
+
+/** `127.0.0.1` and 7777 are `0100007F:1E61`: words of 32 bits in the order of this machine. */
+function hexOf(address: string, port: number | undefined): string | undefined {
+  if (port === undefined) return undefined;
+  const bytes = bytesOf(address);
+  if (!bytes) return undefined;
+  let hex = "";
+  for (let at = 0; at < bytes.length; at += 4) {
+    const word = endianness() === "LE" ? bytes.readUInt32LE(at) : bytes.readUInt32BE(at);
+    hex += word.toString(16).padStart(8, "0");
+  }
+  return `${hex}:${port.toString(16).padStart(4, "0")}`.toUpperCase();
+}
+
+function bytesOf(address: string): Buffer | undefined {
+  if (isIPv4(address)) return Buffer.from(address.split(".").map(Number));
+  // Addresses of IPv4 that are written as IPv6 stand in the other table, by rules of their own.
+  if (!isIPv6(address) || address.includes(".") || address.includes("%")) return undefined;
+  const [head = "", tail] = address.split("::");
+  const left = head === "" ? [] : head.split(":");
+  const right = tail === undefined || tail === "" ? [] : tail.split(":");
+  const zeros = Array.from({ length: 8 - left.length - right.length }, () => "0");
+  const words = [...left, ...zeros, ...right].map((word) => Number.parseInt(word, 16));
+  return Buffer.from(words.flatMap((word) => [word >> 8, word & 0xff]));
+}
+
+/** `sl local remote st queues timer retransmits uid timeout inode ...`, under one line of heads. */
+function readInto(inodes: Map<string, string>, table: string): void {
+  for (const line of table.split("\n").slice(1)) {
+    const [, local, remote, , , , , , , inode] = line.trim().split(/\s+/);
+    if (local !== undefined && remote !== undefined && inode !== undefined) {
+      inodes.set(`${local} ${remote}`, inode);
+    }
+  }
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch {
+    // Not Linux, or hidden from this process.
+    return "";
+  }
+}

@@ -1,0 +1,21 @@
+import type { FastifyInstance } from "fastify";
+import { answerStream, answerWhole } from "../answering.ts";
+import { ChatAnswer } from "../chat-answer.ts";
+import { ChatChunks, chatChunkObject } from "../chat-chunks.ts";
+import { chatRequestOf } from "../chat-request.ts";
+import { exchangeOf, type InferenceHttpContext, tellIgnored } from "../http-context.ts";
+
+export function chatCompletionRoutes(server: FastifyInstance, context: InferenceHttpContext): void {
+  server.post("/v1/chat/completions", async (request, reply) => {
+    const exchange = exchangeOf(request);
+    const asked = chatRequestOf(request.body);
+    tellIgnored(context, request, reply, asked.unknown);
+    const answering = { context, exchange, reply, idPrefix: "chatcmpl" } as const;
+    const events = context.service.generate(asked.generate, exchange.signal);
+    const { n } = asked.generate;
+    if (!asked.isStream) return answerWhole(answering, events, new ChatAnswer(n, asked));
+    const stream = { object: chatChunkObject, includeUsage: asked.includeUsage };
+    await answerStream(answering, events, stream, (head) => new ChatChunks(head, n, stream));
+    return reply;
+  });
+}

@@ -1,0 +1,26 @@
+import type { FastifyInstance } from "fastify";
+import { answerStream, answerWhole } from "../answering.ts";
+import { CompletionAnswer } from "../completion-answer.ts";
+import { CompletionChunks, completionObject } from "../completion-chunks.ts";
+import { completionRequestOf } from "../completion-request.ts";
+import { exchangeOf, type InferenceHttpContext, tellIgnored } from "../http-context.ts";
+
+export function completionRoutes(server: FastifyInstance, context: InferenceHttpContext): void {
+  server.post("/v1/completions", async (request, reply) => {
+    const exchange = exchangeOf(request);
+    const asked = completionRequestOf(request.body);
+    tellIgnored(context, request, reply, asked.unknown);
+    const answering = { context, exchange, reply, idPrefix: "cmpl" } as const;
+    const events = context.service.generate(asked.generate, exchange.signal);
+    const { echoes } = asked;
+    if (!asked.isStream) return answerWhole(answering, events, new CompletionAnswer(echoes, asked));
+    const stream = { object: completionObject, includeUsage: asked.includeUsage };
+    await answerStream(
+      answering,
+      events,
+      stream,
+      (head) => new CompletionChunks(head, echoes, stream),
+    );
+    return reply;
+  });
+}

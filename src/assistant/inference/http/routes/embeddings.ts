@@ -1,0 +1,34 @@
+import type { FastifyInstance } from "fastify";
+import { embeddingRequestOf } from "../embedding-request.ts";
+import { base64Of, checkDimensions, shortened } from "../embedding-vectors.ts";
+import { exchangeOf, type InferenceHttpContext, tellIgnored } from "../http-context.ts";
+
+export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpContext): void {
+  server.post("/v1/embeddings", async (request, reply) => {
+    const exchange = exchangeOf(request);
+    const asked = embeddingRequestOf(request.body);
+    tellIgnored(context, request, reply, asked.unknown);
+    const { dimensions, embed, encoding } = asked;
+    if (dimensions !== undefined && embed.model !== undefined) {
+      // What is known before the work need not wait for it.
+      checkDimensions(dimensions, (await context.service.model(embed.model))?.embeddingLength);
+    }
+    const { model, ledgerSeq, vectors, tokens } = await context.service.embed(
+      embed,
+      exchange.signal,
+    );
+    const total = tokens.reduce((sum, count) => sum + count, 0);
+    Object.assign(exchange.facts, { model, ledgerSeq, promptTokens: total });
+    checkDimensions(dimensions, vectors[0]?.length);
+    return {
+      object: "list",
+      model,
+      data: vectors.map((vector, index) => {
+        const kept = dimensions === undefined ? vector : shortened(vector, dimensions);
+        const embedding = encoding === "base64" ? base64Of(kept) : Array.from(kept);
+        return { object: "embedding", index, embedding };
+      }),
+      usage: { prompt_tokens: total, total_tokens: total },
+    };
+  });
+}

@@ -1,0 +1,127 @@
+/**
+ * What is wrong with a text that should be JSON. The message says it without quoting the text, which
+ * may hold a secret or a prompt.
+ */
+export class JsonFault extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "JsonFault";
+  }
+}
+
+export interface JsonRules {
+  /** How deep objects and arrays may be nested. */
+  readonly depthMax: number;
+  /** Keys that no object may have. */
+  readonly forbiddenKeys: ReadonlySet<string>;
+}
+
+/**
+ * JSON from outside. Beyond what JSON.parse refuses, it refuses bytes that are not UTF-8, a key that
+ * stands twice in one object (of which JSON.parse would silently take the last), forbidden keys, and
+ * deep nesting. Returns undefined for an empty body; throws JsonFault.
+ */
+export function parseStrictJson(body: Uint8Array, rules: JsonRules): unknown {
+  if (body.length === 0) return undefined;
+  const text = decode(body);
+  if (text.trim() === "") return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new JsonFault(`the body is not JSON: ${reasonOf(error)}`);
+  }
+  checkKeys(text, rules);
+  return value;
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+function decode(body: Uint8Array): string {
+  try {
+    return decoder.decode(body);
+  } catch {
+    throw new JsonFault("the body is not UTF-8");
+  }
+}
+
+/** V8 quotes the text around the fault. The position is enough. */
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : "";
+  const place = /at position (\d+)(?: \(line (\d+) column (\d+)\))?/.exec(message);
+  if (place?.[2] !== undefined) return `line ${place[2]}, column ${place[3]}`;
+  if (place?.[1] !== undefined) return `at character ${Number(place[1]) + 1}`;
+  return "it ends too early or holds something else";
+}
+
+/** Walks over text that JSON.parse has accepted, so that only strings and brackets matter. */
+function checkKeys(text: string, rules: JsonRules): void {
+  /** One set of keys for each open object, null for each open array. */
+  const open: (Set<string> | null)[] = [];
+  let expectsKey = false;
+  for (let index = 0; index < text.length; index += 1) {
+    switch (text.charCodeAt(index)) {
+      case 0x7b: // {
+        open.push(new Set());
+        expectsKey = true;
+        checkDepth(open.length, rules);
+        break;
+      case 0x5b: // [
+        open.push(null);
+        expectsKey = false;
+        checkDepth(open.length, rules);
+        break;
+      case 0x7d: // }
+      case 0x5d: // ]
+        open.pop();
+        expectsKey = false;
+        break;
+      case 0x2c: // ,
+        expectsKey = open.at(-1) !== null;
+        break;
+      case 0x22: {
+        const end = endOfString(text, index);
+        const keys = open.at(-1);
+        if (expectsKey && keys) checkKey(keys, textOfString(text, index, end), rules);
+        expectsKey = false;
+        index = end;
+        break;
+      }
+      default:
+        break;
+    }
+  }
+}
+
+function checkKey(keys: Set<string>, key: string, rules: JsonRules): void {
+  if (keys.has(key)) throw new JsonFault(`the key ${shown(key)} stands twice in one object`);
+  if (rules.forbiddenKeys.has(key)) throw new JsonFault(`the key ${shown(key)} is not allowed`);
+  keys.add(key);
+}
+
+function shown(key: string): string {
+  return JSON.stringify(key.slice(0, 80));
+}
+
+function checkDepth(depth: number, rules: JsonRules): void {
+  if (depth > rules.depthMax) {
+    throw new JsonFault(`the body is nested deeper than ${rules.depthMax} levels`);
+  }
+}
+
+/** The index of the closing quotation mark. Most of a large body is strings, so this skips. */
+function endOfString(text: string, start: number): number {
+  let index = text.indexOf('"', start + 1);
+  while (index !== -1) {
+    let backslash = index;
+    while (text.charCodeAt(backslash - 1) === 0x5c) backslash -= 1;
+    if ((index - backslash) % 2 === 0) return index;
+    index = text.indexOf('"', index + 1);
+  }
+  return text.length;
+}
+
+function textOfString(text: string, start: number, end: number): string {
+  const raw = text.slice(start + 1, end);
+  return raw.includes("\\") ? String(JSON.parse(`"${raw}"`)) : raw;
+}
