@@ -146,7 +146,7 @@ function quantizationOf(header: Header): string | undefined {
   for (const { type, bytes } of header.tensors) {
     bytesByType.set(type.name, (bytesByType.get(type.name) ?? 0) + bytes);
   }
-  return [...bytesByType].sort(([, one], [, other]) => other - one)[0]?.[0];
+  return [...bytesByType].toSorted(([, one], [, other]) => other - one)[0]?.[0];
 }
 
 function text(header: Header, key: string): string | undefined {

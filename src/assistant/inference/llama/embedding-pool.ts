@@ -1,0 +1,129 @@
+import type { Token as LibraryToken, LlamaEmbeddingContext, LlamaModel } from "node-llama-cpp";
+import { type Embedded, TextTooLongError } from "../runner.ts";
+
+/**
+ * Most texts are shorter. What llama.cpp reserves grows with the longest text that a context takes, so
+ * there are contexts for these, and one more for longer ones where one comes.
+ */
+const SHORT_TOKENS = 512;
+
+export interface EmbeddingPoolOptions {
+  readonly model: LlamaModel;
+  /** Of one text, with the tokens that the model wants at its ends. */
+  readonly tokensMax: number;
+  /** Texts that are computed at a time; each has a context of its own. */
+  readonly atOnce: number;
+  /** Of one text, where it is alone; asked when a context is made. */
+  readonly threads: () => number;
+  /** A text has to be computed in one go: models made for embedding look at all of it at once. */
+  readonly wholeTexts: boolean;
+}
+
+interface Entry {
+  readonly index: number;
+  readonly tokens: LibraryToken[];
+  readonly length: number;
+}
+
+/** The library computes one text at a time in a context; several contexts make use of several cores. */
+export class EmbeddingPool implements AsyncDisposable {
+  readonly #options: EmbeddingPoolOptions;
+  readonly #short: Promise<LlamaEmbeddingContext>[] = [];
+  #long: Promise<LlamaEmbeddingContext> | undefined;
+
+  constructor(options: EmbeddingPoolOptions) {
+    this.#options = options;
+  }
+
+  /** Unit vectors. Rejects with TextTooLongError before anything is computed. An abort ends it between texts. */
+  async embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded> {
+    signal.throwIfAborted();
+    const first = await this.#shortContext(0);
+    const entries = texts.map((text, index) => this.#read(first, text, index));
+    const vectors: Float32Array[] = [];
+    // Of about the same length at the same time, and the longest first: no core waits long at the end.
+    const queue = entries.toSorted((one, other) => one.length - other.length);
+    const work = async (slot: number) => {
+      for (let entry = queue.pop(); entry; entry = queue.pop()) {
+        signal.throwIfAborted();
+        const context =
+          entry.length > this.#shortTokens
+            ? await this.#longContext()
+            : await this.#shortContext(slot);
+        const { vector } = await context.getEmbeddingFor(entry.tokens);
+        vectors[entry.index] = normalise(vector);
+      }
+    };
+    const slots = Math.min(this.#options.atOnce, texts.length);
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: slots }, (_, slot) => work(slot)),
+    );
+    const failed = outcomes.find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
+    return { vectors, tokens: entries.map(({ length }) => length) };
+  }
+
+  /** How long a text of some length takes, in milliseconds, whatever it says. */
+  async measure(): Promise<number> {
+    const { model } = this.#options;
+    const tokens = model.tokenize("measure ".repeat(32), false).slice(0, this.#shortTokens - 2);
+    const context = await this.#create(this.#shortTokens);
+    try {
+      await context.getEmbeddingFor(tokens);
+      const started = performance.now();
+      await context.getEmbeddingFor(tokens);
+      return performance.now() - started;
+    } finally {
+      await context.dispose();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const contexts = [...this.#short, ...(this.#long ? [this.#long] : [])];
+    await Promise.allSettled(contexts.map(async (context) => (await context).dispose()));
+  }
+
+  get #shortTokens(): number {
+    return Math.min(SHORT_TOKENS, this.#options.tokensMax);
+  }
+
+  #read(context: LlamaEmbeddingContext, text: string, index: number): Entry {
+    const { model, tokensMax } = this.#options;
+    const tokens = model.tokenize(text, false);
+    if (tokens.length === 0) {
+      // The library answers nothing at all to nothing; the vector of the beginning is one.
+      const { bos, eos, nl } = model.tokens;
+      const beginning = bos ?? eos ?? nl;
+      if (beginning !== null) tokens.push(beginning);
+    }
+    const length = context.calculateInputLength(tokens);
+    if (length > tokensMax) throw new TextTooLongError(index, length, tokensMax);
+    return { index, tokens, length };
+  }
+
+  #shortContext(slot: number): Promise<LlamaEmbeddingContext> {
+    return (this.#short[slot] ??= this.#create(this.#shortTokens));
+  }
+
+  #longContext(): Promise<LlamaEmbeddingContext> {
+    return (this.#long ??= this.#create(this.#options.tokensMax));
+  }
+
+  #create(tokens: number): Promise<LlamaEmbeddingContext> {
+    const { model, threads, wholeTexts } = this.#options;
+    // The library wants one more than the longest text.
+    const contextSize = tokens + 1;
+    return model.createEmbeddingContext({
+      contextSize,
+      batchSize: wholeTexts ? contextSize : Math.min(contextSize, SHORT_TOKENS),
+      threads: threads(),
+      ignoreMemorySafetyChecks: true,
+    });
+  }
+}
+
+/** Of length 1, so that the product of two is their cosine. A vector of zeros stays one. */
+function normalise(values: readonly number[]): Float32Array {
+  const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
+  return Float32Array.from(values, (value) => (length > 0 ? value / length : 0));
+}

@@ -1,0 +1,39 @@
+import {
+  type Llama,
+  type LlamaGrammar,
+  LlamaGrammarEvaluationState,
+  type LlamaModel,
+} from "node-llama-cpp";
+
+/** Compiled grammars are kept for the schemas that are in use now; one has up to 256 KiB of text. */
+const KEPT_MAX = 64;
+
+/** Grammars by their text, the least recently used forgotten first. */
+export class GrammarCache {
+  readonly #llama: Llama;
+  readonly #model: LlamaModel;
+  readonly #grammars = new Map<string, Promise<LlamaGrammar>>();
+
+  constructor(llama: Llama, model: LlamaModel) {
+    this.#llama = llama;
+    this.#model = model;
+  }
+
+  /** A state at the beginning of the grammar. Rejects where llama.cpp cannot read the text. */
+  async begin(text: string): Promise<LlamaGrammarEvaluationState> {
+    const known = this.#grammars.get(text);
+    const grammar = known ?? this.#llama.createGrammar({ grammar: text });
+    this.#grammars.delete(text);
+    this.#grammars.set(text, grammar);
+    for (const oldest of this.#grammars.keys()) {
+      if (this.#grammars.size <= KEPT_MAX) break;
+      this.#grammars.delete(oldest);
+    }
+    try {
+      return new LlamaGrammarEvaluationState({ model: this.#model, grammar: await grammar });
+    } catch (error) {
+      this.#grammars.delete(text);
+      throw error;
+    }
+  }
+}

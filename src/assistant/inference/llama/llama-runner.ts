@@ -1,0 +1,244 @@
+import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
+import { AssistantError } from "../../errors.ts";
+import type { Embedded, Prompt, Runner, Sampling, StepOutcome, Stream, Token } from "../runner.ts";
+import { EmbeddingPool } from "./embedding-pool.ts";
+import { BATCH_TOKENS } from "./gguf/memory.ts";
+import { GrammarCache } from "./grammar-cache.ts";
+import { libraryTokens } from "./library.ts";
+import { LlamaStream, type StreamHost } from "./llama-stream.ts";
+import { type BatchCounts, Lockstep } from "./lockstep.ts";
+import { PromptEncoder } from "./prompt-encoder.ts";
+import type { ThreadGovernor } from "./threads/governor.ts";
+import { Vocabulary } from "./vocabulary.ts";
+
+export interface LlamaRunnerOptions {
+  readonly llama: Llama;
+  /** Belongs to the runner from now on. */
+  readonly model: LlamaModel;
+  readonly contextTokens: number;
+  readonly sequences: number;
+  /** The model was made for embedding: there are no sequences to generate on. */
+  readonly onlyEmbeds: boolean;
+  readonly chatTemplate: string | undefined;
+  /** Milliseconds since the Unix epoch, for templates that tell the date. */
+  readonly now: () => number;
+  readonly threads: ThreadGovernor;
+}
+
+/** llama.cpp behind the runner's port: see lockstep.ts for why steps go through a gate of our own. */
+export class LlamaRunner implements Runner {
+  readonly sequences: number;
+  readonly contextTokens: number;
+  readonly prefillTokensMax = BATCH_TOKENS;
+  readonly #options: LlamaRunnerOptions;
+  readonly #generation: Generation | undefined;
+  readonly #lockstep: Lockstep;
+  readonly #encoder: PromptEncoder;
+  readonly #grammars: GrammarCache;
+  readonly #embeddings: EmbeddingPool;
+  readonly #host: StreamHost;
+  #embedding: Promise<unknown> = Promise.resolve();
+
+  /** Makes the context that holds all sequences; the memory for it is taken now. */
+  static async open(options: LlamaRunnerOptions): Promise<LlamaRunner> {
+    const lockstep = new Lockstep();
+    const generation = options.onlyEmbeds ? undefined : await openGeneration(options, lockstep);
+    return new LlamaRunner(options, lockstep, generation);
+  }
+
+  private constructor(
+    options: LlamaRunnerOptions,
+    lockstep: Lockstep,
+    generation: Generation | undefined,
+  ) {
+    const { llama, model } = options;
+    this.#options = options;
+    this.#lockstep = lockstep;
+    this.#generation = generation;
+    this.sequences = options.sequences;
+    this.contextTokens = options.contextTokens;
+    const vocabulary = new Vocabulary(model);
+    this.#encoder = new PromptEncoder({ ...options, vocabulary });
+    this.#grammars = new GrammarCache(llama, model);
+    this.#embeddings = new EmbeddingPool({
+      model,
+      tokensMax: options.contextTokens,
+      atOnce: options.onlyEmbeds ? options.sequences : 1,
+      threads: () => options.threads.threadsOf("prefill"),
+      wholeTexts: options.onlyEmbeds,
+    });
+    this.#host = {
+      model,
+      vocabulary,
+      contextTokens: options.contextTokens,
+      sequence: (number) => this.#sequence(number),
+    };
+  }
+
+  get batches(): BatchCounts {
+    return this.#lockstep.counts;
+  }
+
+  async encode(prompt: Prompt): Promise<readonly Token[]> {
+    return this.#encoder.encode(prompt);
+  }
+
+  async truncate(sequence: number, length: number): Promise<number> {
+    const state = this.#sequence(sequence);
+    if (state.nextTokenIndex > length) {
+      // Cutting ranges out would have the library evaluate again what a sliding window has lost.
+      await state.adaptStateToTokens(state.contextTokens.slice(0, length), false);
+    }
+    return state.nextTokenIndex;
+  }
+
+  async prefill(sequence: number, tokens: readonly Token[]): Promise<void> {
+    const state = this.#sequence(sequence);
+    if (state.nextTokenIndex + tokens.length > this.contextTokens) {
+      throw new AssistantError(
+        "context_length_exceeded",
+        `the prompt has more than the ${this.contextTokens} tokens that the context holds`,
+      );
+    }
+    this.#options.threads.use("prefill");
+    this.#lockstep.expect(1);
+    await state.evaluateWithoutGeneratingNewTokens(libraryTokens(tokens));
+  }
+
+  start(sequence: number, last: Token, sampling: Sampling): Stream {
+    const { grammar } = sampling;
+    return new LlamaStream(this.#host, {
+      sequence,
+      last,
+      sampling,
+      beginGrammar: grammar === undefined ? undefined : () => this.#grammars.begin(grammar),
+    });
+  }
+
+  async step(streams: readonly Stream[]): Promise<readonly StepOutcome[]> {
+    const ours = streams.filter((stream) => stream instanceof LlamaStream);
+    const unprepared = ours.filter((stream) => !stream.prepared);
+    if (unprepared.length > 0) await Promise.all(unprepared.map((stream) => stream.prepare()));
+    this.#options.threads.use("decode");
+    this.#lockstep.expect(ours.length);
+    const started = performance.now();
+    const outcomes = await Promise.all(ours.map((stream) => this.#next(stream)));
+    this.#options.threads.observe(performance.now() - started, ours.length);
+    return outcomes;
+  }
+
+  embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded> {
+    // Contexts that compute side by side share the cores among them.
+    this.#options.threads.use("embed");
+    const embedding = this.#embeddings.embed(texts, signal);
+    // An abort ends the wait between two texts; what is being computed then still uses the context.
+    this.#embedding = embedding.catch(() => {});
+    return embedding;
+  }
+
+  /** How long a token, or a chunk of a prompt, takes with so many threads, in milliseconds; for calibration. */
+  async measure(kind: "decode" | "prefill", threads: number): Promise<number> {
+    this.#options.threads.force(threads);
+    try {
+      if (!this.#generation) return await this.#embeddings.measure();
+      const sequence = this.#sequence(0);
+      this.#lockstep.expect(1);
+      const measured = await (kind === "decode"
+        ? measureDecode(sequence)
+        : measurePrefill(sequence, this.prefillTokensMax));
+      await sequence.clearHistory();
+      return measured;
+    } finally {
+      this.#options.threads.force(undefined);
+    }
+  }
+
+  /** Waits for what is being computed. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#embedding;
+    await this.#embeddings[Symbol.asyncDispose]();
+    await this.#generation?.context.dispose();
+    await this.#options.model.dispose();
+  }
+
+  async #next(stream: LlamaStream): Promise<StepOutcome> {
+    const outcome = await stream.next();
+    if (outcome.kind === "failed") this.#lockstep.forget();
+    return outcome;
+  }
+
+  #sequence(number: number): LlamaContextSequence {
+    if (!this.#generation) {
+      throw new AssistantError(
+        "model_unsuitable",
+        "the model only embeds texts, it cannot answer; name another model",
+      );
+    }
+    const sequence = this.#generation.sequences[number];
+    if (!sequence) throw new RangeError(`there is no sequence ${number}`);
+    return sequence;
+  }
+}
+
+/** Any token does: what is computed does not depend on it. */
+const ANY_TOKEN = 0;
+const MEASURED_STEPS = 3;
+
+async function measureDecode(sequence: LlamaContextSequence): Promise<number> {
+  const steps = sequence.evaluateWithMetadata(
+    libraryTokens([ANY_TOKEN]),
+    {},
+    {
+      temperature: 0,
+      yieldEogToken: true,
+    },
+  );
+  let best = Number.POSITIVE_INFINITY;
+  for (let step = 0; step < MEASURED_STEPS; step++) {
+    const started = performance.now();
+    await steps.next();
+    best = Math.min(best, performance.now() - started);
+  }
+  await steps.return();
+  return best;
+}
+
+async function measurePrefill(sequence: LlamaContextSequence, tokensMax: number): Promise<number> {
+  const length = Math.min(64, tokensMax, sequence.contextSize - 1);
+  const tokens = libraryTokens(Array.from({ length }, () => ANY_TOKEN));
+  const started = performance.now();
+  await sequence.evaluateWithoutGeneratingNewTokens(tokens);
+  return performance.now() - started;
+}
+
+function refuseToShift(): never {
+  throw new Error("the context is full");
+}
+
+interface Generation {
+  readonly context: LlamaContext;
+  readonly sequences: readonly LlamaContextSequence[];
+}
+
+async function openGeneration(
+  { model, contextTokens, sequences, threads }: LlamaRunnerOptions,
+  lockstep: Lockstep,
+): Promise<Generation> {
+  const context = await model.createContext({
+    sequences,
+    // The library never fills the last place.
+    contextSize: contextTokens + 1,
+    batchSize: Math.max(BATCH_TOKENS, sequences),
+    flashAttention: "auto",
+    threads: threads.threadsMax,
+    batching: lockstep.batching,
+    failedCreationRemedy: false,
+    ignoreMemorySafetyChecks: true,
+  });
+  return {
+    context,
+    sequences: Array.from({ length: sequences }, () =>
+      context.getSequence({ contextShift: { size: 1, strategy: refuseToShift } }),
+    ),
+  };
+}

@@ -1,0 +1,127 @@
+import type { LlamaModel } from "node-llama-cpp";
+import { AssistantError } from "../../errors.ts";
+import { type ChatPrompt, ChatTemplate } from "../prompts/chat-template.ts";
+import type { PromptPiece } from "../prompts/pieces.ts";
+import type { Prompt, Token } from "../runner.ts";
+import type { Vocabulary } from "./vocabulary.ts";
+
+export interface PromptEncoderOptions {
+  readonly model: LlamaModel;
+  readonly vocabulary: Vocabulary;
+  readonly chatTemplate: string | undefined;
+  /** Milliseconds since the Unix epoch; some templates tell the model the date. */
+  readonly now: () => number;
+}
+
+/** Turns prompts into tokens, as llama.cpp does it, but for control tokens that people have written. */
+export class PromptEncoder {
+  readonly #model: LlamaModel;
+  readonly #vocabulary: Vocabulary;
+  readonly #readTemplate: (() => ChatTemplate) | undefined;
+  #template: ChatTemplate | undefined;
+  readonly #control: RegExp | undefined;
+
+  constructor(options: PromptEncoderOptions) {
+    this.#model = options.model;
+    this.#vocabulary = options.vocabulary;
+    // The longest first, as llama.cpp looks for them.
+    const controlTokens = [...this.#vocabulary.controlTokens.keys()].toSorted(
+      (one, other) => other.length - one.length,
+    );
+    const { chatTemplate: source, now } = options;
+    const { bos, eos } = options.model.tokens;
+    const vocabulary = {
+      bosToken: this.#vocabulary.word(bos) ?? "",
+      eosToken: this.#vocabulary.word(eos) ?? "",
+      controlTokens,
+    };
+    // Read with the first chat: a model whose template is broken still completes and embeds.
+    if (source !== undefined) {
+      this.#readTemplate = () => new ChatTemplate({ source, vocabulary, now });
+    }
+    if (controlTokens.length > 0) {
+      this.#control = new RegExp(controlTokens.map((text) => escape(text)).join("|"), "g");
+    }
+  }
+
+  encode(prompt: Prompt): readonly Token[] {
+    switch (prompt.kind) {
+      case "tokens":
+        return this.#check(prompt.tokens);
+      case "text":
+        return this.#begin(this.#plain(prompt.text));
+      case "chat":
+        return this.#begin(this.#pieces(this.#render(prompt)));
+      default:
+        throw new RangeError("a prompt of no known kind");
+    }
+  }
+
+  #render(prompt: ChatPrompt): readonly PromptPiece[] {
+    this.#template ??= this.#readTemplate?.();
+    if (!this.#template) {
+      throw new AssistantError(
+        "model_unsuitable",
+        "the model has no chat template, so it cannot chat; use completions, or another model",
+      );
+    }
+    return this.#template.render(prompt);
+  }
+
+  #check(tokens: readonly Token[]): readonly Token[] {
+    const wrong = tokens.find(
+      (token) => !Number.isInteger(token) || token < 0 || token >= this.#vocabulary.size,
+    );
+    if (wrong === undefined) return tokens;
+    throw new AssistantError(
+      "invalid_request",
+      `${wrong} is no token of this model, which has the tokens 0 to ${this.#vocabulary.size - 1}`,
+      { param: "prompt" },
+    );
+  }
+
+  /** What begins a text stands there once, whether the template has written it or not. */
+  #begin(tokens: readonly Token[]): readonly Token[] {
+    const { bos, shouldPrependBosToken } = this.#model.tokens;
+    if (bos === null || !shouldPrependBosToken) return tokens;
+    return tokens[0] === bos ? tokens : [bos, ...tokens];
+  }
+
+  /**
+   * Text between two control tokens is tokenised as a whole, across the borders of pieces: that is what
+   * the model was trained with, and what keeps tokens of a prefix the same in the next request.
+   */
+  #pieces(pieces: readonly PromptPiece[]): readonly Token[] {
+    const tokens: Token[] = [];
+    let plain = "";
+    const flush = () => {
+      tokens.push(...this.#plain(plain));
+      plain = "";
+    };
+    for (const { text, special } of pieces) {
+      if (!special || !this.#control) {
+        plain += text;
+        continue;
+      }
+      let end = 0;
+      for (const match of text.matchAll(this.#control)) {
+        plain += text.slice(end, match.index);
+        end = match.index + match[0].length;
+        flush();
+        const token = this.#vocabulary.controlTokens.get(match[0]);
+        if (token !== undefined) tokens.push(token);
+      }
+      plain += text.slice(end);
+    }
+    flush();
+    return tokens;
+  }
+
+  #plain(text: string): readonly Token[] {
+    return text === "" ? [] : this.#model.tokenize(text, false);
+  }
+}
+
+function escape(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+}
