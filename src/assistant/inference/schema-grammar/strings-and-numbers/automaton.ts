@@ -1,0 +1,117 @@
+import { type Alphabet, alphabetOf, symbolFinder, symbolsWithin } from "./alphabet.ts";
+import { Budget, TooLargeError } from "./budget.ts";
+
+/** A deterministic automaton over texts. State 0 is where it starts. */
+export interface Automaton {
+  readonly alphabet: Alphabet;
+  readonly size: number;
+  /** `next[state * alphabet.length + symbol]`; -1: no text goes on from here. */
+  readonly next: Int32Array;
+  readonly accepting: Uint8Array;
+}
+
+/** Far above what a grammar can hold, below what takes noticeable time. */
+export const STATES_MAX = 20_000;
+
+/**
+ * Makes an automaton of states that are found on the way. `key` tells states apart; `step` gives the
+ * next state, or undefined where there is none. Throws TooLargeError.
+ */
+export function explore<State>(machine: {
+  readonly alphabet: Alphabet;
+  readonly start: State;
+  readonly key: (state: State) => string | number;
+  readonly step: (state: State, symbol: number) => State | undefined;
+  readonly accepts: (state: State) => boolean;
+  readonly budget: Budget;
+}): Automaton {
+  const { alphabet, budget } = machine;
+  const found = new Map<string | number, number>([[machine.key(machine.start), 0]]);
+  const states: State[] = [machine.start];
+  const next: number[] = [];
+  for (let index = 0; index < states.length; index += 1) {
+    const state = states[index] as State;
+    for (let symbol = 0; symbol < alphabet.length; symbol += 1) {
+      budget.spend(1);
+      const target = machine.step(state, symbol);
+      if (target === undefined) {
+        next.push(-1);
+        continue;
+      }
+      const key = machine.key(target);
+      let number = found.get(key);
+      if (number === undefined) {
+        number = states.length;
+        if (number >= STATES_MAX) throw new TooLargeError();
+        found.set(key, number);
+        states.push(target);
+      }
+      next.push(number);
+    }
+  }
+  return {
+    alphabet,
+    size: states.length,
+    next: Int32Array.from(next),
+    accepting: Uint8Array.from(states, (state) => (machine.accepts(state) ? 1 : 0)),
+  };
+}
+
+/** Both, either, or the first without the second. */
+export function combine(
+  left: Automaton,
+  right: Automaton,
+  mode: "and" | "or" | "minus",
+  budget: Budget,
+): Automaton {
+  const alphabet = alphabetOf([...left.alphabet, ...right.alphabet]);
+  const leftSymbols = symbolsWithin(alphabet, left.alphabet);
+  const rightSymbols = symbolsWithin(alphabet, right.alphabet);
+  // A pair of states as one number; 0 stands for "no text goes on" in either half.
+  const width = right.size + 1;
+  return explore<number>({
+    alphabet,
+    budget,
+    start: width + 1,
+    key: (pair) => pair,
+    step: (pair, symbol) => {
+      const a = follow(left, Math.floor(pair / width) - 1, leftSymbols[symbol] ?? -1);
+      const b = follow(right, (pair % width) - 1, rightSymbols[symbol] ?? -1);
+      if (a < 0 && (mode !== "or" || b < 0)) return undefined;
+      if (b < 0 && mode === "and") return undefined;
+      return (a + 1) * width + b + 1;
+    },
+    accepts: (pair) => {
+      const a = left.accepting[Math.floor(pair / width) - 1] === 1;
+      const b = right.accepting[(pair % width) - 1] === 1;
+      if (mode === "and") return a && b;
+      return mode === "or" ? a || b : a && !b;
+    },
+  });
+}
+
+export function accepts(automaton: Automaton, text: string): boolean {
+  const find = symbolFinder(automaton.alphabet);
+  let state = 0;
+  for (const character of text) {
+    state = follow(automaton, state, find(character.codePointAt(0) ?? 0));
+    if (state < 0) return false;
+  }
+  return automaton.accepting[state] === 1;
+}
+
+export function follow(automaton: Automaton, state: number, symbol: number): number {
+  if (state < 0 || symbol < 0) return -1;
+  return automaton.next[state * automaton.alphabet.length + symbol] ?? -1;
+}
+
+/** Where every text is accepted. */
+export function everyText(): Automaton {
+  const alphabet = alphabetOf([]);
+  return { alphabet, size: 1, next: Int32Array.of(0), accepting: Uint8Array.of(1) };
+}
+
+/** Whether any text is accepted; all states of an explored automaton can be reached. */
+export function isEmpty(automaton: Automaton): boolean {
+  return !automaton.accepting.includes(1);
+}

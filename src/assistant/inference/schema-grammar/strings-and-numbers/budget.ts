@@ -1,0 +1,33 @@
+/**
+ * What one compilation may spend. Automata can grow exponentially with the pattern that they come from,
+ * so each step of a construction is counted, and the count, unlike time, is the same on every machine.
+ */
+export class Budget {
+  private left: number;
+
+  /** One step is about 50 ns: the default is at most a fifth of a second on a slow core. */
+  constructor(steps = 2_000_000) {
+    this.left = steps;
+  }
+
+  spend(steps: number): void {
+    this.left -= steps;
+    if (this.left < 0) throw new TooLargeError();
+  }
+}
+
+/** An automaton grew past its bound. Callers turn it into `unsupported_schema` with keyword and pointer. */
+export class TooLargeError extends Error {
+  constructor() {
+    super("needs more states than a grammar may have");
+    this.name = new.target.name;
+  }
+}
+
+/** The construct of a regular expression, or the format, that cannot be enforced. */
+export class UnsupportedTextError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = new.target.name;
+  }
+}

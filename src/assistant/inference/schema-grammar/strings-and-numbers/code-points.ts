@@ -1,0 +1,83 @@
+import type { CodePointRange } from "../expression.ts";
+
+/** Code points as sorted ranges that neither touch nor overlap. */
+export type CodePoints = readonly CodePointRange[];
+
+/** All that a JSON text can hold: lone surrogates have no UTF-8 form, so no set here has them. */
+export const everyCodePoint: CodePoints = [
+  [0, 0xd7ff],
+  [0xe000, 0x10ffff],
+];
+
+/** What takes two UTF-16 units. */
+export const beyondBasic: CodePoints = [[0x10000, 0x10ffff]];
+
+export function codePoint(value: number): CodePoints {
+  return intersectCodePoints([[value, value]], everyCodePoint);
+}
+
+/** The characters of `text`, each as one of a set. */
+export function codePointsOf(text: string): CodePoints {
+  return normalCodePoints([...text].map((character) => singleRange(character)));
+}
+
+/** Sorts and joins what overlaps or touches, and drops surrogates. */
+export function normalCodePoints(ranges: readonly CodePointRange[]): CodePoints {
+  const sorted = ranges.toSorted((left, right) => left[0] - right[0]);
+  const joined: [number, number][] = [];
+  for (const [from, to] of sorted) {
+    const last = joined.at(-1);
+    if (last !== undefined && from <= last[1] + 1) last[1] = Math.max(last[1], to);
+    else joined.push([from, to]);
+  }
+  return intersectCodePoints(joined, everyCodePoint);
+}
+
+export function intersectCodePoints(left: CodePoints, right: CodePoints): CodePoints {
+  const both: CodePointRange[] = [];
+  let at = 0;
+  let other = 0;
+  while (at < left.length && other < right.length) {
+    const [leftFrom, leftTo] = left[at] as CodePointRange;
+    const [rightFrom, rightTo] = right[other] as CodePointRange;
+    const from = Math.max(leftFrom, rightFrom);
+    const to = Math.min(leftTo, rightTo);
+    if (from <= to) both.push([from, to]);
+    if (leftTo < rightTo) at += 1;
+    else other += 1;
+  }
+  return both;
+}
+
+export function complementCodePoints(points: CodePoints): CodePoints {
+  const gaps: CodePointRange[] = [];
+  let from = 0;
+  for (const [start, end] of points) {
+    if (start > from) gaps.push([from, start - 1]);
+    from = end + 1;
+  }
+  if (from <= 0x10ffff) gaps.push([from, 0x10ffff]);
+  return intersectCodePoints(gaps, everyCodePoint);
+}
+
+export function minusCodePoints(left: CodePoints, right: CodePoints): CodePoints {
+  return intersectCodePoints(left, complementCodePoints(right));
+}
+
+export function hasCodePoint(points: CodePoints, value: number): boolean {
+  let low = 0;
+  let high = points.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const [from, to] = points[middle] as CodePointRange;
+    if (value < from) high = middle - 1;
+    else if (value > to) low = middle + 1;
+    else return true;
+  }
+  return false;
+}
+
+function singleRange(character: string): CodePointRange {
+  const value = character.codePointAt(0) ?? 0;
+  return [value, value];
+}

@@ -1,0 +1,50 @@
+/** Exactly `digits` divided by ten to the power of `scale`, which is not negative. */
+export interface Decimal {
+  readonly digits: bigint;
+  readonly scale: number;
+}
+
+/**
+ * The number as JavaScript prints it, which is what a schema's author wrote; from 2^53 on, where the
+ * printed digits are rounded, exactly what the double stands for.
+ */
+export function decimalOf(value: number): Decimal {
+  if (Math.abs(value) >= 2 ** 53) return { digits: BigInt(value), scale: 0 };
+  const [mantissa = "0", exponent = "0"] = String(value).split("e");
+  const [whole = "0", fraction = ""] = mantissa.split(".");
+  const digits = BigInt(whole + fraction);
+  const scale = fraction.length - Number(exponent);
+  return scale < 0 ? { digits: digits * power(-scale), scale: 0 } : { digits: digits, scale };
+}
+
+/** The number times ten to the power of `scale`, to a whole number that is not below or not above it. */
+export function scaledDecimal(value: Decimal, scale: number, rounding: "up" | "down"): bigint {
+  if (scale >= value.scale) return value.digits * power(scale - value.scale);
+  const divisor = power(value.scale - scale);
+  const quotient = value.digits / divisor;
+  const rest = value.digits % divisor;
+  if (rest === 0n) return quotient;
+  if (rounding === "up") return rest > 0n ? quotient + 1n : quotient;
+  return rest < 0n ? quotient - 1n : quotient;
+}
+
+/** How many digits stand before the point; 1 for what is below 1. */
+export function wholeDigits(value: Decimal): number {
+  const whole = scaledDecimal(value, 0, "down");
+  return String(whole < 0n ? -whole : whole).length;
+}
+
+export function power(exponent: number): bigint {
+  return 10n ** BigInt(exponent);
+}
+
+/** The next double in a direction; the ends of what there is stay where they are. */
+export function neighbour(value: number, direction: "up" | "down"): number {
+  if (value === 0) return direction === "up" ? Number.MIN_VALUE : -Number.MIN_VALUE;
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, value);
+  const grows = value > 0 === (direction === "up");
+  view.setBigInt64(0, view.getBigInt64(0) + (grows ? 1n : -1n));
+  const next = view.getFloat64(0);
+  return Number.isFinite(next) ? next : value;
+}

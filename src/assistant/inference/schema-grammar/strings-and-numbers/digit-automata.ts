@@ -1,0 +1,167 @@
+import { type Alphabet, alphabetOf, symbolFinder } from "./alphabet.ts";
+import { type Automaton, explore } from "./automaton.ts";
+import { type Budget, TooLargeError } from "./budget.ts";
+import { codePointsOf } from "./code-points.ts";
+
+/**
+ * Decimals are counted in units of the last place that is written at most: with two places, 1.5 is 150.
+ * Both automata read digits, and a point with one to `places` digits after it, without a sign and without
+ * leading zeros.
+ */
+export interface UnitRange {
+  readonly from: bigint;
+  readonly to: bigint;
+  readonly places: number;
+}
+
+const characters = [..."0123456789.-eE+"];
+const numberAlphabet: Alphabet = alphabetOf(characters.map((one) => codePointsOf(one)));
+const finder = symbolFinder(numberAlphabet);
+const meaning: readonly (string | undefined)[] = numberAlphabet.map((_, symbol) =>
+  characters.find((one) => finder(one.charCodeAt(0)) === symbol),
+);
+
+/** How what was read compares with as many digits of a bound: below, the same so far, above. */
+type Comparison = -1 | 0 | 1;
+
+interface Reading {
+  readonly phase: "start" | "zero" | "whole" | "point" | "places";
+  /** Digits read in this phase. */
+  readonly count: number;
+  readonly low: Comparison;
+  readonly high: Comparison;
+}
+
+/** The decimals from `from` to `to`, which is not negative. */
+export function decimalsBetween(range: UnitRange, budget: Budget): Automaton {
+  const low = new Bound(range.from, range.places);
+  const high = new Bound(range.to, range.places);
+  return explore<Reading>({
+    alphabet: numberAlphabet,
+    budget,
+    start: { phase: "start", count: 0, low: 0, high: 0 },
+    key: ({ phase, count, low: a, high: b }) => `${phase}${count},${a},${b}`,
+    step: (state, symbol) => {
+      const next = nextPhase(state.phase, state.count, meaning[symbol], range.places);
+      if (next === undefined) return undefined;
+      if (next.phase === "point") {
+        const a = low.afterWhole(state.low, state.count);
+        const b = high.afterWhole(state.high, state.count);
+        return b > 0 || a < 0 ? undefined : { ...next, low: a, high: b };
+      }
+      const digit = Number(meaning[symbol]);
+      const at = next.count - 1;
+      const inPlaces = next.phase === "places";
+      const a = low.compare(state.low, inPlaces ? low.wholeLength + at : at, digit, inPlaces);
+      const b = high.compare(state.high, inPlaces ? high.wholeLength + at : at, digit, inPlaces);
+      if (inPlaces && (b > 0 || a < 0)) return undefined;
+      if (!inPlaces && next.count > high.wholeLength) return undefined;
+      return { ...next, low: a, high: b };
+    },
+    accepts: ({ phase, count, low: a, high: b }) => {
+      if (phase === "start" || phase === "point") return false;
+      if (phase === "places") return low.reached(a, count);
+      return low.reached(low.afterWhole(a, count), 0) && high.afterWhole(b, count) <= 0;
+    },
+  });
+}
+
+/**
+ * The decimals that are multiples of so many units. Two remainders are one state where the same digits
+ * complete both to a multiple, so that a modulus of 1,000,000 takes seven states. Throws TooLargeError.
+ */
+export function multiplesOf(modulus: number, places: number, budget: Budget): Automaton {
+  interface Rest {
+    readonly phase: Reading["phase"];
+    readonly count: number;
+    readonly rest: number;
+  }
+  if (modulus > 1e12) throw new TooLargeError();
+  const isMultiple = ({ phase, count, rest }: Rest): boolean => {
+    let units = rest;
+    for (let place = phase === "places" ? count : 0; place < places; place += 1) {
+      units = (units * 10) % modulus;
+    }
+    return units === 0;
+  };
+  return explore<Rest>({
+    alphabet: numberAlphabet,
+    budget,
+    start: { phase: "start", count: 0, rest: 0 },
+    key: ({ phase, count, rest }) =>
+      `${phase}${phase === "places" ? count : ""},${completions(rest, modulus)}`,
+    step: (state, symbol) => {
+      const next = nextPhase(state.phase, state.count, meaning[symbol], places);
+      if (next === undefined) return undefined;
+      if (next.phase === "point") return { ...next, rest: state.rest };
+      budget.spend(10);
+      return { ...next, rest: (state.rest * 10 + Number(meaning[symbol])) % modulus };
+    },
+    accepts: (state) => state.phase !== "start" && state.phase !== "point" && isMultiple(state),
+  });
+}
+
+/**
+ * For each number of digits, the one number that completes the remainder to a multiple, or none; and,
+ * once every remainder has one, the remainder.
+ */
+function completions(rest: number, modulus: number): string {
+  const found: (number | string)[] = [];
+  let shifted = rest;
+  let size = 1;
+  while (size < modulus) {
+    const missing = (modulus - shifted) % modulus;
+    found.push(missing < size ? missing : "");
+    shifted = (shifted * 10) % modulus;
+    size *= 10;
+  }
+  return `${found.join()},${shifted}`;
+}
+
+function nextPhase(
+  phase: Reading["phase"],
+  count: number,
+  character: string | undefined,
+  places: number,
+): Pick<Reading, "phase" | "count"> | undefined {
+  if (character === undefined) return undefined;
+  if (character === ".") {
+    return places > 0 && (phase === "zero" || phase === "whole")
+      ? { phase: "point", count: 0 }
+      : undefined;
+  }
+  if (!/[0-9]/.test(character)) return undefined;
+  if (phase === "start") return { phase: character === "0" ? "zero" : "whole", count: 1 };
+  if (phase === "zero") return undefined;
+  if (phase === "whole") return { phase: "whole", count: count + 1 };
+  return count < places ? { phase: "places", count: count + 1 } : undefined;
+}
+
+/** A bound's digits, those after the point included. */
+class Bound {
+  readonly wholeLength: number;
+  private readonly digits: string;
+
+  constructor(units: bigint, places: number) {
+    this.digits = String(units).padStart(places + 1, "0");
+    this.wholeLength = this.digits.length - places;
+  }
+
+  /** Compares one digit more, if nothing before it has decided. */
+  compare(before: Comparison, at: number, digit: number, inPlaces: boolean): Comparison {
+    // Before the point a longer number is decided by its length, when it has ended.
+    if (before !== 0 || (!inPlaces && at >= this.wholeLength)) return before;
+    return Math.sign(digit - Number(this.digits[at])) as Comparison;
+  }
+
+  afterWhole(before: Comparison, count: number): Comparison {
+    if (count === this.wholeLength) return before;
+    return count < this.wholeLength ? -1 : 1;
+  }
+
+  /** Whether a number that ends here, after so many places, is at least the bound. */
+  reached(comparison: Comparison, count: number): boolean {
+    if (comparison !== 0) return comparison > 0;
+    return /^0*$/.test(this.digits.slice(this.wholeLength + count));
+  }
+}

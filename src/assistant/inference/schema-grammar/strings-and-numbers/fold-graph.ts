@@ -1,0 +1,131 @@
+import { FINAL, type StateGraph } from "./state-graph.ts";
+import type { Term, Terms } from "./terms.ts";
+
+/** A run that does not end as it went on is counted only if it saves at least so many rules. */
+const UNEVEN_RUN_MIN = 8;
+
+/**
+ * Finds the counted repetitions and the chains that an automaton has unrolled, and makes one edge of each:
+ * `[a-z]{1,2000}` is one edge again instead of 2,001 states. Nothing is unfolded: the graph only shrinks.
+ */
+export function foldGraph(graph: StateGraph, terms: Terms): void {
+  let before: number;
+  do {
+    before = graph.out.size;
+    for (const node of [...graph.out.keys()]) {
+      if (graph.out.has(node)) foldRuns(graph, terms, node);
+    }
+    for (const node of [...graph.out.keys()]) {
+      if (graph.out.has(node)) foldChain(graph, terms, node);
+    }
+  } while (graph.out.size < before);
+}
+
+/**
+ * A run: from node to node the same term is read, and each offers the same other ways. `C?` is the
+ * shortest. It ends evenly where the last node offers those other ways and no more.
+ */
+function foldRuns(graph: StateGraph, terms: Terms, first: number): void {
+  for (const [second, step] of graph.edges(first)) {
+    const run = runFrom(graph, first, second, step);
+    if (run === undefined) continue;
+    const { nodes, after } = run;
+    const count = nodes.length - 1;
+    const last = nodes.at(-1) ?? first;
+    const others = [...graph.edges(first)].filter(([to]) => to !== second);
+    if (after === undefined) {
+      for (const [to] of others) graph.disconnect(first, to);
+      cutOut(graph, nodes.slice(0, -1));
+      graph.add(first, last, terms.repeat(step, 0, count));
+      return;
+    }
+    if (count < UNEVEN_RUN_MIN) continue;
+    const exit = graph.addNode();
+    for (const [to, term] of others) {
+      graph.add(exit, to, term);
+      graph.disconnect(first, to);
+    }
+    cutOut(graph, nodes);
+    graph.add(first, exit, terms.repeat(step, 0, count));
+    graph.add(first, after, terms.repeat(step, count + 1, count + 1));
+    return;
+  }
+}
+
+/** Takes all but the first of these neighbours out, with the edge that led to them. */
+function cutOut(graph: StateGraph, nodes: readonly number[]): void {
+  const [first = FINAL, ...rest] = nodes;
+  for (const to of [...graph.edges(first).keys()]) graph.disconnect(first, to);
+  for (const node of rest) graph.remove(node);
+}
+
+/**
+ * The nodes of a run that begins at `first` and goes to `second`; `after` is where it leads to if it does
+ * not end evenly.
+ */
+function runFrom(
+  graph: StateGraph,
+  first: number,
+  second: number,
+  step: Term,
+): { nodes: number[]; after: number | undefined } | undefined {
+  const others = new Map(graph.edges(first));
+  others.delete(second);
+  if (others.size === 0 || others.has(first)) return undefined;
+  const nodes = [first];
+  let node = second;
+  for (;;) {
+    const [source, another] = node === FINAL ? [] : graph.sourcesOf(node);
+    const alone = source === nodes.at(-1) && another === undefined;
+    const next = alone && node !== first ? nextOfRun(graph.edges(node), others, step) : "other";
+    if (next === "other" || next === node) return { nodes, after: node };
+    nodes.push(node);
+    if (next === "end") return { nodes, after: undefined };
+    node = next;
+  }
+}
+
+/** Where the run goes on from a node with these edges. */
+function nextOfRun(
+  edges: ReadonlyMap<number, Term>,
+  others: ReadonlyMap<number, Term>,
+  step: Term,
+): number | "end" | "other" {
+  if (edges.size !== others.size && edges.size !== others.size + 1) return "other";
+  let next: number | "end" | "other" = edges.size === others.size ? "end" : "other";
+  let same = 0;
+  for (const [to, term] of edges) {
+    if (others.get(to) === term) same += 1;
+    else if (term === step && next === "other") next = to;
+    else return "other";
+  }
+  return same === others.size ? next : "other";
+}
+
+/** Joins an edge with the nodes after it that have no other way in and one way out. */
+function foldChain(graph: StateGraph, terms: Terms, first: number): void {
+  for (const [second, step] of graph.edges(first)) {
+    const others = new Map(graph.edges(first));
+    others.delete(second);
+    const parts = [step];
+    const taken: number[] = [];
+    let node = second;
+    while (node !== FINAL && node !== 0 && node !== first && graph.sourcesOf(node).length === 1) {
+      const edges = new Map(graph.edges(node));
+      const loop = edges.get(node);
+      edges.delete(node);
+      const [way] = edges;
+      if (edges.size !== 1 || way === undefined || taken.includes(node)) break;
+      // The end of a run whose steps are not folded yet: `foldRuns` makes better of it.
+      if (loop === undefined && others.get(way[0]) === way[1] && others.size === 1) break;
+      if (loop !== undefined) parts.push(terms.repeat(loop, 0, undefined));
+      parts.push(way[1]);
+      taken.push(node);
+      node = way[0];
+    }
+    if (taken.length === 0) continue;
+    graph.disconnect(first, second);
+    for (const one of taken) graph.remove(one);
+    graph.add(first, node, terms.sequence(parts));
+  }
+}

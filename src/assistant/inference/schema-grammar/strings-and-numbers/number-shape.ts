@@ -1,0 +1,162 @@
+import type { NumberConstraints } from "../scalars.ts";
+import { UnsupportedTextError } from "./budget.ts";
+import {
+  type Decimal,
+  decimalOf,
+  neighbour,
+  power,
+  scaledDecimal,
+  wholeDigits,
+} from "./decimal.ts";
+import type { UnitRange } from "./digit-automata.ts";
+
+/**
+ * So many digits of one number are kept apart when it is read into a double. Bounds hold beyond that too:
+ * reading never turns the smaller of two numbers into the larger.
+ */
+const EXACT_DIGITS = 15;
+/** Every integer of so many digits is one of 64 bits. */
+const INTEGER_DIGITS = 18;
+/** Bounds past that, such as the largest double, are as good as none. */
+const BOUND_DIGITS_MAX = 25;
+/** As many as a bound of 10^-40 takes, and some to differ from it. */
+const PLACES_MAX = 60;
+
+/**
+ * What Ajv has to be given as `multipleOfPrecision`: plain division finds that 0.07 is no multiple of 0.01.
+ * The error of a division is a third of 10^-15 of its result, so it stays within 10^-6 for so many steps.
+ */
+export const MULTIPLE_OF_PRECISION = 6;
+const STEPS_MAX = 10n ** 9n;
+
+/** How the numbers of a set of constraints are written; the range is one of signed units. */
+export interface NumberShape extends UnitRange {
+  /** In units; 1 where every number will do. */
+  readonly modulus: bigint;
+  /** The signs in front of which a number with an exponent may stand. */
+  readonly exponents: readonly ("" | "-")[];
+  /** Whether all numbers that meet the constraints are in the range, so that none in it is none at all. */
+  readonly complete: boolean;
+}
+
+interface Bound {
+  readonly value: number;
+  readonly decimal: Decimal;
+  readonly exclusive: boolean;
+}
+
+/** Undefined where the bounds leave nothing. */
+export function numberShape(constraints: NumberConstraints): NumberShape | undefined {
+  const low = tighter(constraints.minimum, constraints.exclusiveMinimum, Math.max);
+  const high = tighter(constraints.maximum, constraints.exclusiveMaximum, Math.min);
+  if (low !== undefined && high !== undefined) {
+    if (low.value > high.value) return undefined;
+    if (low.value === high.value && (low.exclusive || high.exclusive)) return undefined;
+  }
+  const step = constraints.multipleOf === undefined ? undefined : decimalOf(constraints.multipleOf);
+  const places = placesOf(constraints, step, [low, high]);
+  const wantedFrom = low === undefined ? undefined : firstUnit(low, places, "up");
+  const wantedTo = high === undefined ? undefined : firstUnit(high, places, "down");
+  const most = (inner: Bound | undefined, outer: Bound | undefined) =>
+    mostUnits(constraints, step, places, inner, outer);
+  // What is nearer to zero on each side decides how many digits the numbers beyond it need.
+  const lowest = -most(high !== undefined && high.value < 0 ? high : undefined, low);
+  const highest = most(low !== undefined && low.value > 0 ? low : undefined, high);
+  const from = wantedFrom === undefined || wantedFrom < lowest ? lowest : wantedFrom;
+  const to = wantedTo === undefined || wantedTo > highest ? highest : wantedTo;
+  const onGrid = constraints.integer || step !== undefined;
+  const exponents: ("" | "-")[] = [];
+  if (!onGrid && low === undefined && (high?.value ?? 0) >= 0) exponents.push("-");
+  if (!onGrid && high === undefined && (low?.value ?? 0) <= 0) exponents.push("");
+  return {
+    from,
+    to,
+    places,
+    modulus: step === undefined ? 1n : modulusOf(step, places),
+    exponents,
+    complete:
+      onGrid && from === wantedFrom && to === wantedTo && !isRounded(low) && !isRounded(high),
+  };
+}
+
+function tighter(
+  inclusive: number | undefined,
+  exclusive: number | undefined,
+  pick: (...values: number[]) => number,
+): Bound | undefined {
+  if (inclusive === undefined && exclusive === undefined) return undefined;
+  const value = pick(...[inclusive, exclusive].filter((one) => one !== undefined));
+  return { value, decimal: decimalOf(value), exclusive: value === exclusive };
+}
+
+/** An exclusive bound past 2^53 is taken one double further, and what lies between is not looked at. */
+function isRounded(bound: Bound | undefined): boolean {
+  return bound !== undefined && bound.exclusive && Math.abs(bound.value) >= 2 ** 53;
+}
+
+function placesOf(
+  constraints: NumberConstraints,
+  step: Decimal | undefined,
+  bounds: readonly (Bound | undefined)[],
+): number {
+  if (constraints.integer) return 0;
+  if (step !== undefined) {
+    if (step.scale <= PLACES_MAX) return step.scale;
+    throw new UnsupportedTextError(`has more than ${PLACES_MAX} places`);
+  }
+  const decimals = bounds.flatMap((bound) => (bound === undefined ? [] : [bound.decimal]));
+  const whole = Math.max(1, ...decimals.map(wholeDigits));
+  const usual = Math.max(1, EXACT_DIGITS - whole);
+  const wanted = Math.max(...decimals.map(({ scale }) => scale), 0);
+  return wanted <= usual ? usual : Math.min(PLACES_MAX, wanted + 2);
+}
+
+/** The first unit within a bound. */
+function firstUnit(bound: Bound, places: number, rounding: "up" | "down"): bigint {
+  const { value, decimal, exclusive } = bound;
+  if (!exclusive) return scaledDecimal(decimal, places, rounding);
+  const isApart = Math.abs(value) < 2 ** 53 && wholeDigits(decimal) + places <= EXACT_DIGITS;
+  if (value !== 0 && places > 0 && !isApart) {
+    // A text this side of the bound could be read as the bound itself; not one as far as the next double.
+    return scaledDecimal(decimalOf(neighbour(value, rounding)), places, rounding);
+  }
+  if (Math.abs(value) >= 2 ** 53) {
+    return scaledDecimal(decimalOf(neighbour(value, rounding)), places, rounding);
+  }
+  const opposite = rounding === "up" ? "down" : "up";
+  return scaledDecimal(decimal, places, opposite) + (rounding === "up" ? 1n : -1n);
+}
+
+/** How far from zero numbers go on one side. */
+function mostUnits(
+  constraints: NumberConstraints,
+  step: Decimal | undefined,
+  places: number,
+  inner: Bound | undefined,
+  outer: Bound | undefined,
+): bigint {
+  const digitsOf = (bound: Bound | undefined): number =>
+    bound === undefined ? 0 : wholeDigits(bound.decimal);
+  const usual = constraints.integer ? INTEGER_DIGITS : EXACT_DIGITS;
+  const outerDigits = digitsOf(outer);
+  const digits = Math.max(
+    usual,
+    inner === undefined ? 0 : digitsOf(inner) + 2,
+    outerDigits <= BOUND_DIGITS_MAX ? outerDigits : 0,
+  );
+  if (step === undefined) return power(digits + places) - 1n;
+  const exact = power(EXACT_DIGITS) - 1n;
+  if (step.scale === 0) return exact * power(places);
+  const near = (step.digits * STEPS_MAX * power(places)) / power(step.scale);
+  return near < exact ? near : exact;
+}
+
+/** Of how many units a number is a multiple if it is one of the step. */
+function modulusOf(step: Decimal, places: number): bigint {
+  const units = step.digits * power(places);
+  return units / greatestDivisor(units, power(step.scale));
+}
+
+function greatestDivisor(left: bigint, right: bigint): bigint {
+  return right === 0n ? left : greatestDivisor(right, left % right);
+}

@@ -1,0 +1,94 @@
+import { TooLargeError } from "./budget.ts";
+import type { CodePoints } from "./code-points.ts";
+import type { RegexNode } from "./regex-syntax.ts";
+
+/** A nondeterministic automaton: each state reads one set of characters, or goes on without reading. */
+export interface RegexProgram {
+  readonly states: readonly ProgramState[];
+  readonly start: number;
+  /** The state in which the pattern is matched; what follows it is up to `regex-automaton.ts`. */
+  readonly matched: number;
+}
+
+export interface ProgramState {
+  readonly reads?: { readonly points: CodePoints; to: number };
+  readonly free: FreeMove[];
+}
+
+/** A move that reads nothing, and may ask something of where it is made. */
+export interface FreeMove {
+  readonly to: number;
+  readonly guard: Guard | undefined;
+}
+
+export type Guard =
+  | { readonly kind: "start" }
+  | { readonly kind: "end" }
+  | { readonly kind: "ahead"; readonly item: RegexNode; readonly negated: boolean }
+  | { readonly kind: "behind"; readonly item: RegexNode; readonly negated: boolean };
+
+const STATES_MAX = 30_000;
+
+/** Throws TooLargeError before it builds what would be too large: `(x{1,1000}){1,1000}`. */
+export function compileRegex(root: RegexNode): RegexProgram {
+  if (sizeOf(root) > STATES_MAX) throw new TooLargeError();
+  const builder = new ProgramBuilder();
+  const matched = builder.add();
+  const start = builder.build(root, matched);
+  return { states: builder.states, start, matched };
+}
+
+/** How many states a tree comes to, without building them. */
+function sizeOf(node: RegexNode): number {
+  if (node.kind === "sequence") return 1 + sum(node.items);
+  if (node.kind === "choice") return 1 + sum(node.options);
+  if (node.kind !== "repeat") return 1;
+  return 1 + (1 + sizeOf(node.item)) * Math.max(1, node.max ?? node.min + 1, node.min);
+}
+
+function sum(nodes: readonly RegexNode[]): number {
+  return nodes.reduce((total, node) => total + sizeOf(node), 0);
+}
+
+class ProgramBuilder {
+  readonly states: ProgramState[] = [];
+
+  add(state: ProgramState = { free: [] }): number {
+    return this.states.push(state) - 1;
+  }
+
+  /** Adds what reads `node` and goes on to `next`; answers where that begins. */
+  build(node: RegexNode, next: number): number {
+    switch (node.kind) {
+      case "class":
+        return this.add({ reads: { points: node.points, to: next }, free: [] });
+      case "sequence":
+        return node.items.reduceRight((after, item) => this.build(item, after), next);
+      case "choice":
+        return this.fork(node.options.map((option) => this.build(option, next)));
+      case "repeat":
+        return this.repeat(node.item, node.min, node.max, next);
+      default:
+        return this.add({ free: [{ to: next, guard: node }] });
+    }
+  }
+
+  private repeat(item: RegexNode, min: number, max: number | undefined, next: number): number {
+    let at = next;
+    if (max === undefined) {
+      const loop = this.add();
+      const body = this.build(item, loop);
+      this.states[loop]?.free.push({ to: body, guard: undefined }, { to: next, guard: undefined });
+      at = loop;
+    } else {
+      // From the last copy to the first: each may be left out together with all that follow it.
+      for (let copy = min; copy < max; copy += 1) at = this.fork([this.build(item, at), next]);
+    }
+    for (let copy = 0; copy < min; copy += 1) at = this.build(item, at);
+    return at;
+  }
+
+  private fork(targets: readonly number[]): number {
+    return this.add({ free: targets.map((to) => ({ to, guard: undefined })) });
+  }
+}

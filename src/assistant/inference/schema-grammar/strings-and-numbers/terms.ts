@@ -1,0 +1,217 @@
+import type { CodePointRange, Expression, RuleSink } from "../expression.ts";
+import { type CodePoints, normalCodePoints } from "./code-points.ts";
+
+/** An expression that is the same object wherever it is equal: `id` tells them apart. */
+export interface Term {
+  readonly id: number;
+  readonly expression: Expression;
+  /** About how many characters it takes to write. */
+  readonly weight: number;
+}
+
+/** llama.cpp refuses 2,000 and makes a rule for each. */
+const REPEAT_MAX = 1_000;
+/** Heavier than that, a set of characters becomes a rule of its own when it is used. */
+const CLASS_WEIGHT_MAX = 40;
+
+/** Makes terms, and joins what stands side by side: `a` `a{2}` is `a{3}`, two characters are one set. */
+export class Terms {
+  readonly empty: Term;
+  private readonly sink: RuleSink;
+  private readonly known = new Map<string, Term>();
+  private readonly classes = new Map<number, CodePoints>();
+  private readonly parts = new Map<number, readonly Term[]>();
+  private readonly repeats = new Map<number, Repeat>();
+  private readonly rules = new Map<number, Term>();
+
+  constructor(sink: RuleSink) {
+    this.sink = sink;
+    this.empty = this.literal("");
+  }
+
+  literal(text: string): Term {
+    return this.make(`"${text}`, { kind: "literal", text }, text.length + 3);
+  }
+
+  points(points: CodePoints): Term {
+    const [first] = points;
+    if (points.length === 1 && first !== undefined && first[0] === first[1]) {
+      return this.literal(String.fromCodePoint(first[0]));
+    }
+    const term = this.make(
+      `[${points.join()}`,
+      { kind: "class", ranges: points },
+      points.length * 9 + 3,
+    );
+    this.classes.set(term.id, points);
+    return term;
+  }
+
+  rule(name: string): Term {
+    return this.make(`=${name}`, { kind: "rule", name }, name.length + 1);
+  }
+
+  sequence(items: readonly Term[]): Term {
+    const flat: Term[] = [];
+    for (const item of items.flatMap((one) => this.parts.get(one.id) ?? [one])) {
+      const last = flat.at(-1);
+      const joined = last === undefined ? undefined : this.joined(last, item);
+      if (item === this.empty) continue;
+      if (joined === undefined) flat.push(item);
+      else flat[flat.length - 1] = joined;
+    }
+    const [first] = flat;
+    if (first === undefined) return this.empty;
+    if (flat.length === 1) return first;
+    const term = this.make(
+      `(${flat.map((item) => item.id).join()}`,
+      { kind: "sequence", items: joinLiterals(flat.map((item) => item.expression)) },
+      flat.reduce((total, item) => total + item.weight + 1, 0),
+    );
+    this.parts.set(term.id, flat);
+    return term;
+  }
+
+  choice(options: readonly Term[]): Term {
+    if (options.length > 1 && options.includes(this.empty)) {
+      return this.repeat(this.choice(options.filter((option) => option !== this.empty)), 0, 1);
+    }
+    const ranges: CodePointRange[] = [];
+    const others = new Set<Term>();
+    for (const option of options) {
+      const points = this.classes.get(option.id) ?? singlePoint(option);
+      if (points === undefined) others.add(option);
+      else ranges.push(...points);
+    }
+    const all =
+      ranges.length === 0 ? [...others] : [this.points(normalCodePoints(ranges)), ...others];
+    const [only] = all;
+    if (all.length === 1 && only !== undefined) return only;
+    return this.make(
+      `|${all.map((item) => item.id).join()}`,
+      { kind: "choice", options: all.map((item) => item.expression) },
+      all.reduce((total, item) => total + item.weight + 3, 2),
+    );
+  }
+
+  /** `item` so many times. Large counts are made of blocks, so that llama.cpp makes few rules. */
+  repeat(item: Term, min: number, max: number | undefined): Term {
+    if (item === this.empty || max === 0) return this.empty;
+    if (min === 1 && max === 1) return item;
+    const simple = min > 1 || (max ?? 0) > 1 ? this.simple(item) : item;
+    if ((max ?? min) <= REPEAT_MAX) return this.plainRepeat(simple, min, max);
+    const rest = max === undefined ? undefined : max - min;
+    return this.sequence([
+      this.exactly(simple, min),
+      rest === undefined ? this.repeat(simple, 0, undefined) : this.upTo(simple, rest),
+    ]);
+  }
+
+  /** The term as the name of a rule, which is set once for equal terms. */
+  asRule(term: Term, hint: string): Term {
+    if (term.expression.kind === "rule") return term;
+    const before = this.rules.get(term.id);
+    if (before !== undefined) return before;
+    const name = this.sink.reserve(hint);
+    this.sink.set(name, term.expression);
+    const rule = this.rule(name);
+    this.rules.set(term.id, rule);
+    return rule;
+  }
+
+  private exactly(item: Term, count: number): Term {
+    if (count <= REPEAT_MAX) return this.plainRepeat(item, count, count);
+    const size = blockSize(count);
+    return this.sequence([
+      this.plainRepeat(this.block(item, size), Math.floor(count / size), Math.floor(count / size)),
+      this.plainRepeat(item, count % size, count % size),
+    ]);
+  }
+
+  /** So many or fewer: some blocks, and then enough single ones to reach every length between them. */
+  private upTo(item: Term, count: number): Term {
+    if (count <= REPEAT_MAX) return this.plainRepeat(item, 0, count);
+    const size = blockSize(count);
+    const blocks = Math.floor((count - size + 1) / size);
+    return this.sequence([
+      this.plainRepeat(this.block(item, size), 0, blocks),
+      this.plainRepeat(item, 0, count - blocks * size),
+    ]);
+  }
+
+  private block(item: Term, size: number): Term {
+    return this.asRule(this.plainRepeat(item, size, size), "block");
+  }
+
+  private plainRepeat(item: Term, min: number, max: number | undefined): Term {
+    if (max === 0) return this.empty;
+    if (min === 1 && max === 1) return item;
+    const term = this.make(
+      `{${item.id},${min},${max ?? ""}`,
+      { kind: "repeat", item: item.expression, min, max },
+      item.weight + 8,
+    );
+    this.repeats.set(term.id, { item, min, max });
+    return term;
+  }
+
+  /** llama.cpp copies what is repeated, and multiplies the counts of repetitions within one rule. */
+  private simple(item: Term): Term {
+    const { kind } = item.expression;
+    const small = kind === "rule" || kind === "literal" || kind === "class";
+    return small && item.weight <= CLASS_WEIGHT_MAX ? item : this.asRule(item, "part");
+  }
+
+  private joined(left: Term, right: Term): Term | undefined {
+    const before = this.repeats.get(left.id) ?? { item: left, min: 1, max: 1 };
+    const after = this.repeats.get(right.id) ?? { item: right, min: 1, max: 1 };
+    if (before.item !== after.item) return undefined;
+    // A literal twice is best written as a longer literal, unless it is counted anyway.
+    const counted = this.repeats.has(left.id) || this.repeats.has(right.id);
+    if (!counted && left.expression.kind === "literal") return undefined;
+    const min = before.min + after.min;
+    const max =
+      before.max === undefined || after.max === undefined ? undefined : before.max + after.max;
+    if ((max ?? min) > REPEAT_MAX) return undefined;
+    return this.plainRepeat(before.item, min, max);
+  }
+
+  private make(key: string, expression: Expression, weight: number): Term {
+    const before = this.known.get(key);
+    if (before !== undefined) return before;
+    const term = { id: this.known.size, expression, weight };
+    this.known.set(key, term);
+    return term;
+  }
+}
+
+interface Repeat {
+  readonly item: Term;
+  readonly min: number;
+  readonly max: number | undefined;
+}
+
+function blockSize(count: number): number {
+  return Math.min(REPEAT_MAX, Math.ceil(Math.sqrt(count)));
+}
+
+function singlePoint({ expression }: Term): CodePoints | undefined {
+  if (expression.kind !== "literal") return undefined;
+  const [first, second] = [...expression.text];
+  if (first === undefined || second !== undefined) return undefined;
+  const value = first.codePointAt(0) ?? 0;
+  return [[value, value]];
+}
+
+function joinLiterals(items: readonly Expression[]): Expression[] {
+  const joined: Expression[] = [];
+  for (const item of items) {
+    const last = joined.at(-1);
+    if (item.kind === "literal" && last?.kind === "literal") {
+      joined[joined.length - 1] = { kind: "literal", text: last.text + item.text };
+    } else {
+      joined.push(item);
+    }
+  }
+  return joined;
+}

@@ -1,0 +1,93 @@
+import type { CodePointRange } from "../expression.ts";
+import {
+  type CodePoints,
+  codePointsOf,
+  complementCodePoints,
+  normalCodePoints,
+} from "./code-points.ts";
+
+export const digits: CodePoints = [[0x30, 0x39]];
+
+/** `\w` without the flag `i`. */
+export const wordCharacters: CodePoints = normalCodePoints([
+  [0x30, 0x39],
+  [0x41, 0x5a],
+  [0x5f, 0x5f],
+  [0x61, 0x7a],
+]);
+
+/** `\s`: ECMA-262's WhiteSpace and LineTerminator. */
+export const whiteSpace: CodePoints = normalCodePoints([
+  [0x09, 0x0d],
+  [0x20, 0x20],
+  [0xa0, 0xa0],
+  [0x1680, 0x1680],
+  [0x2000, 0x200a],
+  [0x2028, 0x2029],
+  [0x202f, 0x202f],
+  [0x205f, 0x205f],
+  [0x3000, 0x3000],
+  [0xfeff, 0xfeff],
+]);
+
+/** What `.` matches without the flag `s`. */
+export const notLineEnds: CodePoints = complementCodePoints(codePointsOf("\n\r\u2028\u2029"));
+
+const known = new Map<string, CodePoints>();
+
+/**
+ * The code points that `\p{expression}` matches, as this JavaScript engine knows Unicode: the same engine
+ * judges the text later. Throws SyntaxError for a property that it does not know.
+ */
+export function propertyCodePoints(expression: string): CodePoints {
+  const before = known.get(expression);
+  if (before !== undefined) return before;
+  const runs = new RegExp(`\\p{${expression}}+`, "gu");
+  const ranges: CodePointRange[] = [];
+  for (const { from, text, to } of everyCharacter()) {
+    const width = from > 0xffff ? 2 : 1;
+    for (const match of text.matchAll(runs)) {
+      const start = from + match.index / width;
+      const end = match.index + match[0].length;
+      ranges.push([start, end === text.length ? to : from + end / width - 1]);
+    }
+  }
+  const points = normalCodePoints(ranges);
+  known.set(expression, points);
+  return points;
+}
+
+/**
+ * All code points but surrogates, as texts with the code point that each begins with; in one text all
+ * take the same number of units. The planes without assigned characters are alike from end to end but for
+ * their last two code points, so two of each stand for all.
+ */
+function everyCharacter(): readonly Block[] {
+  if (blocks.length > 0) return blocks;
+  addBlock(0, 0x7fff, 0x7fff);
+  addBlock(0x8000, 0xd7ff, 0xd7ff);
+  addBlock(0xe000, 0xffff, 0xffff);
+  for (const plane of [1, 2, 3, 14]) {
+    addBlock(plane << 16, (plane << 16) | 0x7fff, (plane << 16) | 0x7fff);
+    addBlock((plane << 16) | 0x8000, (plane << 16) | 0xffff, (plane << 16) | 0xffff);
+  }
+  for (const plane of [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16]) {
+    addBlock(plane << 16, plane << 16, (plane << 16) | 0xfffd);
+    addBlock((plane << 16) | 0xfffe, (plane << 16) | 0xffff, (plane << 16) | 0xffff);
+  }
+  return blocks;
+}
+
+interface Block {
+  readonly from: number;
+  readonly text: string;
+  /** The last code point that the text stands for. */
+  readonly to: number;
+}
+
+const blocks: Block[] = [];
+
+function addBlock(from: number, last: number, to: number): void {
+  const points = Array.from({ length: last - from + 1 }, (_, index) => from + index);
+  blocks.push({ from, text: String.fromCodePoint(...points), to });
+}
