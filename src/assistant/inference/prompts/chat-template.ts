@@ -1,0 +1,174 @@
+import { systemClock } from "../../../base/clock.ts";
+import { AssistantError } from "../../errors.ts";
+import type { Prompt } from "../runner.ts";
+import { CompiledTemplate, TemplateRefusal } from "./compiled-template.ts";
+import type { PromptPiece } from "./pieces.ts";
+import { templateMessages, templateTool } from "./template-messages.ts";
+import { collectPrivateUse, HiddenTexts, mapTexts, TextGuard } from "./text-guard.ts";
+import { TimeLimitError } from "./time-limited.ts";
+
+export type ChatPrompt = Extract<Prompt, { kind: "chat" }>;
+
+/** What templates and the guard of clients' text ask of a vocabulary. */
+export interface ChatVocabulary {
+  /** As the vocabulary writes them; "" where it has none. */
+  readonly bosToken: string;
+  readonly eosToken: string;
+  /** Texts of the tokens that are not text: those of type control and unknown. */
+  readonly controlTokens: readonly string[];
+}
+
+export interface ChatTemplateOptions {
+  /** Jinja, as the file has it. */
+  readonly source: string;
+  readonly vocabulary: ChatVocabulary;
+  /** Milliseconds since the Unix epoch; some templates tell the model the date. */
+  readonly now: () => number;
+}
+
+/** Puts a conversation into the words that a model was trained on. */
+export class ChatTemplate {
+  readonly #options: ChatTemplateOptions;
+  readonly #compiled: CompiledTemplate;
+  readonly #guard: TextGuard;
+
+  /** Throws AssistantError `model_unusable` where the template cannot be read. */
+  constructor(options: ChatTemplateOptions) {
+    this.#options = options;
+    this.#compiled = compile(options.source);
+    this.#guard = new TextGuard({
+      controlTokens: options.vocabulary.controlTokens,
+      template: options.source,
+    });
+  }
+
+  get source(): string {
+    return this.#options.source;
+  }
+
+  /**
+   * The prompt, up to where the model's answer begins. Throws AssistantError `invalid_request` where the
+   * template refuses the conversation, with the template's words, and `model_unusable` where it fails.
+   */
+  render(prompt: ChatPrompt): readonly PromptPiece[] {
+    const used = new Set<string>();
+    mapTexts([prompt.messages, prompt.tools, prompt.variables], (text) => {
+      collectPrivateUse(text, used);
+      return text;
+    });
+    const texts = new HiddenTexts(this.#guard, "names", used);
+    const pieces = this.#render(prompt, texts);
+    return texts.suspicious ? this.#checked(pieces, prompt, used) : pieces;
+  }
+
+  /**
+   * A name of a control token may be made of a client's text and a template's: `'<|' + name + '|>'`. So
+   * names are counted against a rendering in which no letter of a client's can be a part of one.
+   */
+  #checked(
+    pieces: readonly PromptPiece[],
+    prompt: ChatPrompt,
+    used: ReadonlySet<string>,
+  ): readonly PromptPiece[] {
+    const names = this.#guard.namesIn(pieces);
+    let strict: readonly PromptPiece[];
+    try {
+      strict = this.#render(prompt, new HiddenTexts(this.#guard, "letters", used));
+    } catch (error) {
+      // A template that compares text with words refuses words that it cannot read.
+      const { bosToken, eosToken } = this.#options.vocabulary;
+      const own = this.#options.source + bosToken + eosToken;
+      if (names.every((name) => own.includes(name))) return pieces;
+      throw error;
+    }
+    return names.length > this.#guard.namesIn(strict).length ? strict : pieces;
+  }
+
+  #render(prompt: ChatPrompt, texts: HiddenTexts): readonly PromptPiece[] {
+    const hide = (text: string): string => texts.hide(text);
+    const tools = prompt.tools.map((tool) => templateTool(tool, hide));
+    const variables = {
+      ...Object.fromEntries(
+        Object.entries(prompt.variables).map(([name, value]) => [name, mapTexts(value, hide)]),
+      ),
+      messages: templateMessages(prompt.messages, traitsOf(this.#compiled), hide),
+      // Templates ask whether it is there, or whether it is none.
+      ...(tools.length > 0 && { tools }),
+      add_generation_prompt: true,
+      bos_token: this.#options.vocabulary.bosToken,
+      eos_token: this.#options.vocabulary.eosToken,
+    };
+    return texts.pieces(explained(() => this.#compiled.render(variables, this.#options.now())));
+  }
+}
+
+/** Templates with what they know of their vocabulary; a model has one vocabulary for as long as it is loaded. */
+const ready = new WeakMap<ChatVocabulary, ChatTemplate>();
+
+/** Renders a conversation; see `ChatTemplate`. */
+export function renderChat(
+  source: string,
+  prompt: ChatPrompt,
+  vocabulary: ChatVocabulary,
+): readonly PromptPiece[] {
+  let template = ready.get(vocabulary);
+  if (template?.source !== source) {
+    template = new ChatTemplate({ source, vocabulary, now: () => systemClock.now() });
+    ready.set(vocabulary, template);
+  }
+  return template.render(prompt);
+}
+
+function compile(source: string): CompiledTemplate {
+  try {
+    return CompiledTemplate.of(source);
+  } catch (error) {
+    throw new AssistantError("model_unusable", unreadable(error), { cause: error });
+  }
+}
+
+function traitsOf(template: CompiledTemplate): CompiledTemplate["traits"] {
+  return explained(() => template.traits);
+}
+
+function explained<T>(run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    if (error instanceof TemplateRefusal) {
+      throw new AssistantError(
+        "invalid_request",
+        `the model's chat template refuses these messages: ${oneLine(error.message)}`,
+        { param: "messages", cause: error },
+      );
+    }
+    if (error instanceof TimeLimitError) {
+      throw new AssistantError(
+        "model_unusable",
+        `the model's chat template ${error.message}; use a file with another template`,
+        { cause: error },
+      );
+    }
+    throw new AssistantError(
+      "invalid_request",
+      `the model's chat template cannot say these messages: ${oneLine(messageOf(error))}`,
+      { param: "messages", cause: error },
+    );
+  }
+}
+
+function unreadable(error: unknown): string {
+  return `the model's chat template cannot be read: ${oneLine(messageOf(error))}; use a file with another template`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** What a template raises comes from a file of anybody, and may quote what a client wrote: shown in part. */
+const SHOWN_MAX = 300;
+
+function oneLine(text: string): string {
+  const line = text.replaceAll(/[\s\p{C}]+/gu, " ").trim();
+  return line.length <= SHOWN_MAX ? line : `${line.slice(0, SHOWN_MAX)}…`;
+}

@@ -1,0 +1,76 @@
+import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
+import { strftime } from "./strftime.ts";
+import { probeTemplate, type TemplateTraits } from "./template-traits.ts";
+import { timeLimited } from "./time-limited.ts";
+
+/** Rendering takes a millisecond; a template that takes so long does not end. */
+const RENDER_MS_MAX = 2_000;
+
+/** Templates of models in use; each is some kilobytes. */
+const KEPT_MAX = 16;
+const kept = new Map<string, CompiledTemplate>();
+
+/** A template that has been parsed, and the answers to what it can do. */
+export class CompiledTemplate {
+  readonly source: string;
+  readonly #program: ReturnType<typeof parse>;
+  #traits: TemplateTraits | undefined;
+
+  private constructor(source: string) {
+    this.source = source;
+    this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+  }
+
+  /** Parsed once. Throws what the parser throws. */
+  static of(source: string): CompiledTemplate {
+    const found = kept.get(source);
+    if (found !== undefined) return found;
+    const made = timeLimited(() => new CompiledTemplate(source), RENDER_MS_MAX);
+    kept.set(source, made);
+    const oldest = kept.keys().next().value;
+    if (kept.size > KEPT_MAX && oldest !== undefined) kept.delete(oldest);
+    return made;
+  }
+
+  /** Throws TimeLimitError. */
+  get traits(): TemplateTraits {
+    this.#traits ??= probeTemplate(this.source, (variables) => this.render(variables, 0));
+    return this.#traits;
+  }
+
+  /** Throws TemplateRefusal where the template raises one, TimeLimitError, and what fails in it. */
+  render(variables: Readonly<Record<string, unknown>>, nowMs: number): string {
+    return timeLimited(() => {
+      const environment = new Environment();
+      // One after the other: a variable of a request that has the name of a helper is refused.
+      for (const names of [constants, helpers(nowMs), variables]) {
+        for (const [name, value] of Object.entries(names)) environment.set(name, value);
+      }
+      const result: unknown = new Interpreter(environment).run(this.#program).value;
+      return typeof result === "string" ? result : String(result);
+    }, RENDER_MS_MAX);
+  }
+}
+
+/** What the template itself says is wrong with the conversation. */
+export class TemplateRefusal extends Error {}
+
+const constants = { true: true, false: false, none: null, True: true, False: false, None: null };
+
+/** More rounds than any conversation has messages. */
+const RANGE_MAX = 100_000;
+
+function helpers(nowMs: number): Readonly<Record<string, unknown>> {
+  return {
+    strftime_now: (format: unknown) => strftime(nowMs, String(format)),
+    raise_exception: (message: unknown) => {
+      throw new TemplateRefusal(String(message));
+    },
+    range: (first: number, last?: number, step = 1) => {
+      const [from, to] = last === undefined ? [0, first] : [first, last];
+      const count = Math.max(0, Math.ceil((to - from) / step));
+      if (!(count <= RANGE_MAX)) throw new Error(`range() of more than ${RANGE_MAX} numbers`);
+      return Array.from({ length: count }, (_, index) => from + index * step);
+    },
+  };
+}

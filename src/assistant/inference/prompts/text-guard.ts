@@ -1,0 +1,223 @@
+import { AssistantError } from "../../errors.ts";
+import type { PromptPiece } from "./pieces.ts";
+
+/**
+ * Keeps what clients write from becoming control tokens. Before rendering, the letters of every name of a
+ * control token in their text are replaced by private-use characters that occur nowhere in the request or
+ * the template, one for one; afterwards these become the same letters again, as pieces in which no control
+ * token is looked for. A template trims, splits, measures and compares such text as any other.
+ */
+export class TextGuard {
+  readonly #anyName: RegExp | undefined;
+  /** Beginnings of names: what follows a client's text could complete one. */
+  readonly #beginnings = new Set<string>();
+  readonly #endings = new Set<string>();
+  readonly #joined: string;
+  readonly #longest: number;
+  /** Characters of names; no other one can be a part of a control token. */
+  readonly letters: ReadonlySet<string>;
+  readonly template: string;
+
+  constructor(options: { readonly controlTokens: readonly string[]; readonly template: string }) {
+    // Where one name begins another, the longer one is meant, as tokenizers have it.
+    const names = options.controlTokens
+      .filter((name) => name !== "")
+      .toSorted((left, right) => right.length - left.length);
+    this.template = options.template;
+    this.letters = new Set(names.flatMap((name) => Array.from(name)));
+    this.#joined = names.join("\0");
+    this.#longest = names[0]?.length ?? 0;
+    for (const name of names) {
+      for (let length = 1; length < name.length; length++) {
+        this.#beginnings.add(name.slice(0, length));
+        this.#endings.add(name.slice(length));
+      }
+    }
+    // Looked for at every place, so that names that overlap are all found.
+    if (names.length > 0)
+      this.#anyName = new RegExp(`(?=(${names.map(escapeRegex).join("|")}))`, "g");
+  }
+
+  /** The names that would become control tokens, in order. */
+  namesIn(pieces: readonly PromptPiece[]): readonly string[] {
+    return pieces.flatMap(({ text, special }) =>
+      special ? this.#occurrences(text).map(([from, to]) => text.slice(from, to)) : [],
+    );
+  }
+
+  /** The stretches of a client's text that have to be hidden, in order, apart. */
+  spans(text: string): readonly Span[] {
+    const spans = this.#occurrences(text);
+    const end = text.trimEnd().length;
+    for (let length = Math.min(this.#longest - 1, end); length > 0; length--) {
+      if (!this.#beginnings.has(text.slice(end - length, end))) continue;
+      spans.push([end - length, end]);
+      break;
+    }
+    return joined(spans);
+  }
+
+  /** Whether the text could be a part of a name of which the template writes what comes before. */
+  mayComplete(text: string): boolean {
+    const trimmed = text.trim();
+    if (trimmed === "") return false;
+    if (trimmed.length < this.#longest && this.#joined.includes(trimmed)) return true;
+    for (let length = Math.min(this.#longest - 1, trimmed.length); length > 0; length--) {
+      if (this.#endings.has(trimmed.slice(0, length))) return true;
+    }
+    return false;
+  }
+
+  #occurrences(text: string): Span[] {
+    if (this.#anyName === undefined) return [];
+    const spans: Span[] = [];
+    for (const match of text.matchAll(this.#anyName)) {
+      spans.push([match.index, match.index + (match[1]?.length ?? 0)]);
+    }
+    return spans;
+  }
+}
+
+type Span = readonly [from: number, to: number];
+
+/**
+ * Hides the texts of one request. `names`: what a template might compare stays readable, and only names of
+ * control tokens are hidden; `letters`: every letter that any name has is.
+ */
+export class HiddenTexts {
+  readonly #guard: TextGuard;
+  readonly #mode: "names" | "letters";
+  readonly #free: Iterator<string>;
+  readonly #codes = new Map<string, string>();
+  readonly #characters = new Map<string, string>();
+  /** Whether the template might still make a name out of a client's text and its own. */
+  suspicious = false;
+
+  /** `used`: private-use characters that the client's own text has. */
+  constructor(guard: TextGuard, mode: "names" | "letters", used: ReadonlySet<string>) {
+    this.#guard = guard;
+    this.#mode = mode;
+    this.#free = freeCharacters(
+      (character) => used.has(character) || guard.template.includes(character),
+    );
+  }
+
+  hide(text: string): string {
+    if (this.#mode === "letters") {
+      return this.#hideIf(text, (character) => this.#guard.letters.has(character));
+    }
+    if (this.#guard.mayComplete(text)) this.suspicious = true;
+    let hidden = "";
+    let at = 0;
+    for (const [from, to] of this.#guard.spans(text)) {
+      hidden += text.slice(at, from) + this.#hideIf(text.slice(from, to), () => true);
+      at = to;
+    }
+    return hidden + text.slice(at);
+  }
+
+  /** Takes a rendered prompt apart where hidden text stands. */
+  pieces(rendered: string): readonly PromptPiece[] {
+    if (this.#characters.size === 0)
+      return rendered === "" ? [] : [{ text: rendered, special: true }];
+    const codes = [...this.#characters.keys()];
+    // As `tojson(ensure_ascii=true)` writes them, which few templates ask for.
+    const escaped = this.#guard.template.includes("ensure_ascii") ? codes.map(escapeOf) : [];
+    const hidden = new RegExp(
+      `(?:[${codes.join("")}]${escaped.map((one) => `|\\${one}`).join("")})+`,
+      "g",
+    );
+    const code = new RegExp(
+      `[${codes.join("")}]${escaped.map((one) => `|\\${one}`).join("")}`,
+      "g",
+    );
+    const pieces: PromptPiece[] = [];
+    let at = 0;
+    for (const match of rendered.matchAll(hidden)) {
+      if (match.index > at) pieces.push({ text: rendered.slice(at, match.index), special: true });
+      const text = match[0].replaceAll(
+        code,
+        (one) => this.#characters.get(one.length === 1 ? one : fromEscape(one)) ?? one,
+      );
+      pieces.push({ text, special: false });
+      at = match.index + match[0].length;
+    }
+    if (at < rendered.length) pieces.push({ text: rendered.slice(at), special: true });
+    return pieces;
+  }
+
+  /** Space stays, since templates trim it; so does what JSON escapes, since templates quote text. */
+  #hideIf(text: string, wanted: (character: string) => boolean): string {
+    return text.replaceAll(/[^\s"\\\p{Cc}]/gu, (character) =>
+      wanted(character) ? this.#codeOf(character) : character,
+    );
+  }
+
+  #codeOf(character: string): string {
+    let code = this.#codes.get(character);
+    if (code === undefined) {
+      const next = this.#free.next();
+      if (next.done === true) {
+        throw new AssistantError(
+          "invalid_request",
+          "the messages use nearly all of Unicode's private-use characters; leave some of them out",
+          { param: "messages" },
+        );
+      }
+      code = next.value;
+      this.#codes.set(character, code);
+      this.#characters.set(code, character);
+    }
+    return code;
+  }
+}
+
+const PRIVATE_FIRST = 0xe000;
+const PRIVATE_LAST = 0xf8ff;
+
+/** Adds the private-use characters of a text. */
+export function collectPrivateUse(text: string, found: Set<string>): void {
+  for (const [character] of text.matchAll(/[\ue000-\uf8ff]/g)) found.add(character);
+}
+
+function* freeCharacters(isUsed: (character: string) => boolean): Generator<string, void> {
+  for (let code = PRIVATE_FIRST; code <= PRIVATE_LAST; code++) {
+    const character = String.fromCharCode(code);
+    if (!isUsed(character)) yield character;
+  }
+}
+
+/** Applies a function to every text in what JSON holds: names of properties too. */
+export function mapTexts(value: unknown, change: (text: string) => string): unknown {
+  if (typeof value === "string") return change(value);
+  if (Array.isArray(value)) return value.map((entry: unknown) => mapTexts(entry, change));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, entry]: [string, unknown]) => [
+      change(key),
+      mapTexts(entry, change),
+    ]),
+  );
+}
+
+function escapeOf(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16)}`;
+}
+
+function fromEscape(escape: string): string {
+  return String.fromCharCode(Number.parseInt(escape.slice(2), 16));
+}
+
+function joined(spans: readonly Span[]): readonly Span[] {
+  const result: [number, number][] = [];
+  for (const [from, to] of spans.toSorted((left, right) => left[0] - right[0])) {
+    const last = result.at(-1);
+    if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], to);
+    else result.push([from, to]);
+  }
+  return result;
+}
+
+function escapeRegex(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`);
+}
