@@ -18,6 +18,8 @@ type Row = [seq: number, body: string, leaf: Buffer, salt: Buffer | null, plain:
  */
 export class EntryScan {
   readonly problems: Problem[] = [];
+  /** What may follow from a bad entry elsewhere, such as one that said that a text was erased. */
+  readonly consequences: Problem[] = [];
   /** The root at each size that was asked for, as far as there are entries. */
   readonly roots = new Map<number, Buffer>();
   sealed = 0;
@@ -140,21 +142,20 @@ export class EntryScan {
   }
 
   #finish(): void {
+    const suspect = (seq: number, message: string) =>
+      this.consequences.push({ seq: Math.max(0, seq), message });
     for (const seq of this.#missing)
-      this.#blame(
-        seq,
-        `the sealed text of entry ${seq} is gone, and no entry says that it was erased`,
-      );
+      suspect(seq, `the sealed text of entry ${seq} is gone, and no entry says that it was erased`);
     for (const seq of this.#strayRows("sealed"))
-      this.#blame(Math.max(0, seq), `a sealed text stands at entry ${seq}, which is not there`);
+      suspect(seq, `a sealed text stands at entry ${seq}, which is not there`);
     const open = new Set(this.#strayRows("open_dispatch", true));
     for (const seq of differences(this.#openDispatches, open))
-      this.#blame(Math.max(0, seq), `whether entry ${seq} has a result is noted wrongly`);
+      suspect(seq, `whether entry ${seq} has a result is noted wrongly`);
     // Bad entries make every hash above them wrong.
     if (this.problems.length > 0) return;
-    this.problems.push(...this.#nodeProblems);
+    this.consequences.push(...this.#nodeProblems);
     for (const key of this.#nodes.keys())
-      this.#blame(0, `the stored hash ${key} is of entries that are not there`);
+      suspect(0, `the stored hash ${key} is of entries that are not there`);
   }
 
   #strayRows(table: "sealed" | "open_dispatch", all = false): number[] {

@@ -59,11 +59,11 @@ function verifySnapshot({ db, verifier, saved, against = [] }: VerifyOptions): V
   ]);
   scan.run();
   problems.push(...scan.problems);
-  problems.push(...headProblems(scan, heads, problems.length > 0));
+  // One checkpoint of another key among our own is a change; all of them are the wrong key.
+  const strangers = heads.good.length > 0 ? [] : heads.strangers.map(({ message }) => message);
+  if (heads.good.length > 0) problems.push(...heads.strangers);
+  problems.push(...headProblems(scan, heads.good, problems.length + strangers.length > 0));
 
-  const strangers: string[] = heads.strangers > 0 && heads.good.length === 0 ? [heads.words] : [];
-  if (strangers.length === 0 && heads.strangers > 0)
-    problems.push({ seq: Math.max(0, scan.size - 1), message: heads.words });
   const older: string[] = [];
   for (const { what, opened } of outside) {
     if (opened === undefined) {
@@ -77,7 +77,8 @@ function verifySnapshot({ db, verifier, saved, against = [] }: VerifyOptions): V
       older.push(`forked: ${what} has another history of the first ${opened.size} entries`);
   }
 
-  problems.sort((a, b) => a.seq - b.seq);
+  const bySeq = (a: Problem, b: Problem) => a.seq - b.seq;
+  problems.sort(bySeq).push(...scan.consequences.toSorted(bySeq));
   const status = statusOf(problems, strangers, older);
   return {
     status,
@@ -117,22 +118,19 @@ function reasonOf(
 interface Heads {
   readonly good: readonly Checkpoint[];
   /** Checkpoints that this key has not signed, and nobody claims it has. */
-  readonly strangers: number;
-  readonly words: string;
+  readonly strangers: readonly Problem[];
 }
 
 function readHeads(db: SqliteDatabase, verifier: NoteVerifier, problems: Problem[]): Heads {
   const good: Checkpoint[] = [];
-  let [strangers, words] = [0, ""];
+  const strangers: Problem[] = [];
   const rows = db.prepare<[], [number, string]>("SELECT size, note FROM checkpoint ORDER BY size");
   for (const [size, note] of rows.raw().iterate()) {
     const opened = openCheckpoint(note, verifier);
     const name = `the checkpoint of ${size} entries`;
-    if (opened.fault === "unknown") {
-      strangers += 1;
-      words ||= `${name} ${faultWords.unknown}`;
-    } else if (opened.fault !== undefined) {
-      problems.push({ seq: lastOf(size), message: `${name} ${faultWords[opened.fault]}` });
+    if (opened.fault !== undefined) {
+      const list = opened.fault === "unknown" ? strangers : problems;
+      list.push({ seq: lastOf(size), message: `${name} ${faultWords[opened.fault]}` });
     } else if (opened.size === size) good.push(opened);
     else
       problems.push({
@@ -140,23 +138,27 @@ function readHeads(db: SqliteDatabase, verifier: NoteVerifier, problems: Problem
         message: `${name} says that it is of ${opened.size}`,
       });
   }
-  return { good, strangers, words };
+  return { good, strangers };
 }
 
 const lastOf = (size: number): number => Math.max(0, size - 1);
 
 /** What signed heads say of the entries. Where entries are bad, no root fits, which says nothing new. */
-function headProblems(scan: EntryScan, heads: Heads, hasProblems: boolean): Problem[] {
-  const newest = heads.good.at(-1)?.size ?? 0;
+function headProblems(
+  scan: EntryScan,
+  good: readonly Checkpoint[],
+  hasProblems: boolean,
+): Problem[] {
+  const newest = good.at(-1)?.size ?? 0;
   if (scan.size < newest)
     return [
       { seq: scan.size, message: `entry ${scan.size} is missing, with all up to ${newest - 1}` },
     ];
-  if (scan.size > newest && heads.strangers === 0)
-    return [{ seq: newest, message: `entry ${newest} is under no signed checkpoint` }];
   if (hasProblems) return [];
+  if (scan.size > newest)
+    return [{ seq: newest, message: `entry ${newest} is under no signed checkpoint` }];
   let whole = 0;
-  for (const { size, root } of heads.good) {
+  for (const { size, root } of good) {
     if (scan.roots.get(size)?.equals(root) !== true)
       return [
         {

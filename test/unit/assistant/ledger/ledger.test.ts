@@ -1,0 +1,336 @@
+import { createHash, createHmac } from "node:crypto";
+import { chmodSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
+import { AppendQueue } from "../../../../src/assistant/ledger/append-queue.ts";
+import { draftEntry, NO_LEAF } from "../../../../src/assistant/ledger/entry.ts";
+import { openLedger } from "../../../../src/assistant/ledger/ledger.ts";
+import { noteSigner } from "../../../../src/assistant/ledger/note.ts";
+import { OfflineLedger } from "../../../../src/assistant/ledger/offline.ts";
+import type { NewEntry } from "../../../../src/assistant/ledger/port.ts";
+import {
+  entryNumber,
+  fill,
+  open,
+  stateDirectory,
+  tamper,
+  verdictOf,
+} from "../../../support/ledger.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
+
+function entries(dir: string) {
+  using offline = OfflineLedger.open(dir);
+  return offline.tail(100_000);
+}
+
+function putOtherKey(dir: string): void {
+  const { text } = noteSigner("berth.local/other", Buffer.alloc(32, 1));
+  writeFileSync(join(dir, "ledger.key"), `${text}\n`);
+}
+
+const unavailable = (reason: RegExp) =>
+  expect.objectContaining({ code: "ledger_unavailable", message: expect.stringMatching(reason) });
+
+describe("an entry", () => {
+  it("is there when append has resolved, chained to the one before, and commits to what it seals", async () => {
+    const dir = stateDirectory();
+    const clock = new VirtualClock(Date.parse("2026-11-21T10:00:00Z"));
+    await using ledger = await openLedger({ dir, clock, version: "1.2.3" });
+    const entry: NewEntry = {
+      name: "inference.generate",
+      fields: { z: [1, null, true], model: "tiny" },
+      sealed: { prompt: "secret words" },
+    };
+    const receipt = await ledger.append(entry);
+    expect(receipt.seq).toBe(1);
+    const [opened, written] = entries(dir);
+    expect(opened?.body).toMatchObject({
+      name: "ledger.opened",
+      seq: 0,
+      prev: NO_LEAF,
+      fields: { size: 0, version: "1.2.3", key: expect.stringMatching(/^berth\.local\//) },
+    });
+    expect(written).toMatchObject({
+      leaf: receipt.leaf,
+      plain: '{"prompt":"secret words"}',
+      body: {
+        fields: entry.fields,
+        name: entry.name,
+        prev: opened?.leaf,
+        seq: 1,
+        time: "2026-11-21T10:00:00.000Z",
+        v: 1,
+      },
+    });
+    tamper(dir, (db) => {
+      const [body, salt] = db
+        .prepare<[], [string, Buffer]>("SELECT body, salt FROM entry JOIN sealed USING (seq)")
+        .raw()
+        .get() ?? ["", Buffer.alloc(0)];
+      expect(createHash("sha256").update(`\0${body}`).digest("hex")).toBe(receipt.leaf);
+      expect(salt.length).toBe(32);
+      const commitment = createHmac("sha256", salt).update('{"prompt":"secret words"}');
+      expect(body).toContain(`"sealed":"${commitment.digest("hex")}"`);
+      expect(body).not.toContain("secret words");
+    });
+    expect(ledger.state).toMatchObject({ ok: true, size: 2, full: false, lastError: undefined });
+  });
+
+  it("of 64 clients at once come in few commits, in the order in which they were handed over", async () => {
+    const dir = stateDirectory();
+    await using ledger = await open(dir);
+    const rounds = 8;
+    let handed = 0;
+    const clients = Array.from({ length: 64 }, async () => {
+      for (let round = 0; round < rounds; round += 1) {
+        const number = handed;
+        handed += 1;
+        const { seq } = await ledger.append(entryNumber(number));
+        expect(seq).toBe(number + 1);
+      }
+    });
+    await Promise.all(clients);
+    expect(ledger.state.size).toBe(64 * rounds + 1);
+    expect(ledger.state.commits).toBeLessThanOrEqual(3 * rounds);
+    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 64 * rounds + 1 });
+  });
+
+  it("that is handed over before the end is written; one after it is refused", async () => {
+    const dir = stateDirectory();
+    const ledger = await open(dir);
+    const handed = fill(ledger, 10);
+    const disposed = ledger[Symbol.asyncDispose]();
+    await expect(ledger.append(entryNumber(1))).rejects.toEqual(unavailable(/closed/));
+    await disposed;
+    expect((await handed).map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 11 });
+  });
+});
+
+describe("the files", () => {
+  it("are for nobody else, and go on after a restart", async () => {
+    const dir = stateDirectory();
+    for (let start = 0; start < 3; start += 1) {
+      await using ledger = await open(dir);
+      await fill(ledger, 5);
+      expect(ledger.state.size).toBe(6 * (start + 1));
+    }
+    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 18 });
+    const modeOf = (path: string) => statSync(join(dir, path)).mode & 0o777;
+    expect(modeOf("ledger")).toBe(0o700);
+    expect(modeOf("ledger.key")).toBe(0o600);
+    for (const file of readdirSync(join(dir, "ledger")).filter((name) => name !== "lock.db"))
+      expect([file, modeOf(join("ledger", file))]).toEqual([file, 0o600]);
+    const [opened] = entries(dir).slice(6);
+    expect(opened?.body).toMatchObject({ name: "ledger.opened", fields: { size: 6 } });
+  });
+
+  it("keep a second writer out, until the first has ended", async () => {
+    const dir = stateDirectory();
+    const first = await open(dir);
+    await expect(open(dir)).rejects.toEqual(unavailable(/another process/));
+    await fill(first, 3);
+    await first[Symbol.asyncDispose]();
+    await using second = await open(dir);
+    expect(second.state).toMatchObject({ ok: true, size: 5 });
+  });
+});
+
+describe("a key", () => {
+  it.each([
+    ["gone", (dir: string) => rmSync(join(dir, "ledger.key")), /private key is missing/],
+    ["open to others", (dir: string) => chmodSync(join(dir, "ledger.key"), 0o644), /by others/],
+    ["damaged", (dir: string) => writeFileSync(join(dir, "ledger.key"), "x"), /key is damaged/],
+    ["that of another ledger", putOtherKey, /do not belong together/],
+  ])("that is %s: nothing is accepted", async (_, harm, reason) => {
+    const dir = stateDirectory();
+    await (await open(dir))[Symbol.asyncDispose]();
+    harm(dir);
+    await using ledger = await open(dir);
+    expect(ledger.state).toMatchObject({ ok: false, lastError: { kind: "key" } });
+    await expect(ledger.append(entryNumber(0))).rejects.toEqual(unavailable(reason));
+    expect(verdictOf(dir)).toMatchObject({ size: 1 });
+  });
+});
+
+describe("a dispatch without a result", () => {
+  it("is indeterminate after a restart, once; one with its result is not", async () => {
+    const dir = stateDirectory();
+    {
+      await using ledger = await open(dir);
+      const done = await ledger.append({ name: "agent.call.dispatch", fields: { call: 1 } });
+      await ledger.append({ name: "agent.call.dispatch", fields: { call: 2 } });
+      await ledger.append({ name: "agent.undo.dispatch", fields: { call: 3 } });
+      await ledger.append({ name: "agent.call.result", fields: { dispatch: done.seq, ok: true } });
+      expect(verdictOf(dir).status).toBe("whole");
+    }
+    for (let start = 0; start < 2; start += 1) await (await open(dir))[Symbol.asyncDispose]();
+    const told = entries(dir).filter(({ body }) => body.name === "ledger.indeterminate");
+    expect(told.map(({ body }) => body.fields)).toEqual([{ dispatch: 2 }, { dispatch: 3 }]);
+    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 9 });
+  });
+});
+
+describe("an erased text", () => {
+  it("is in no file any more, while everything still verifies", async () => {
+    const dir = stateDirectory();
+    const canary = "canary-7f3a9c-";
+    await using ledger = await open(dir);
+    await fill(ledger, 20);
+    // Long enough to stand on pages of its own.
+    const sealed = canary.repeat(2_000);
+    const { seq } = await ledger.append({ name: "memory.set", fields: {}, sealed });
+    await fill(ledger, 20);
+    expect(filesWith(dir, canary)).not.toEqual([]);
+    const { seq: said } = await ledger.erase(seq);
+    expect(filesWith(dir, canary)).toEqual([]);
+    expect(verdictOf(dir)).toMatchObject({ status: "whole", erased: 1, size: said + 1 });
+    expect(entries(dir).at(-1)?.body).toMatchObject({ name: "ledger.erased", fields: { seq } });
+    await expect(ledger.erase(seq)).rejects.toMatchObject({ code: "not_found" });
+    await expect(ledger.erase(999)).rejects.toMatchObject({ code: "not_found" });
+    using offline = OfflineLedger.open(dir);
+    expect(offline.prove(seq)?.size).toBe(said + 1);
+  });
+
+  it("goes as soon as a reader that was in the way has ended", async () => {
+    const dir = stateDirectory();
+    const canary = "canary-51bd02-";
+    await using ledger = await open(dir);
+    const { seq } = await ledger.append({ name: "memory.set", fields: {}, sealed: canary });
+    const reader = new Database(join(dir, "ledger/ledger.db"), { readonly: true });
+    reader.exec("BEGIN");
+    expect(reader.prepare("SELECT count(*) FROM sealed").pluck().get()).toBe(1);
+    await ledger.erase(seq);
+    // Nobody has to wait for that reader.
+    await fill(ledger, 3);
+    expect(filesWith(dir, canary)).not.toEqual([]);
+    reader.close();
+    await expect.poll(() => filesWith(dir, canary), { timeout: 10_000 }).toEqual([]);
+  });
+});
+
+function filesWith(dir: string, text: string): string[] {
+  return readdirSync(dir, { recursive: true, withFileTypes: true })
+    .filter((file) => file.isFile())
+    .map((file) => join(file.parentPath, file.name))
+    .filter((file) => readFileSync(file).includes(text));
+}
+
+describe("a checkpoint", () => {
+  it("is beside the database a second after a commit, on demand, and at the end", async () => {
+    const dir = stateDirectory();
+    const saved = () => readFileSync(join(dir, "ledger/checkpoint"), "utf8").split("\n")[1];
+    const clock = new VirtualClock();
+    {
+      await using ledger = await openLedger({ dir, clock });
+      expect(saved()).toBe("1");
+      await fill(ledger, 5);
+      expect(saved()).toBe("1");
+      await clock.advance(1_000);
+      await expect.poll(saved).toBe("6");
+      await fill(ledger, 1);
+      const note = await ledger.checkpoint();
+      expect(readFileSync(join(dir, "ledger/checkpoint"), "utf8")).toBe(note);
+      expect(saved()).toBe("7");
+      await fill(ledger, 1);
+    }
+    expect(saved()).toBe("8");
+  });
+});
+
+describe("what does not verify", () => {
+  it("is not written to: an older copy of the database, and a tail that was changed", async () => {
+    const dir = stateDirectory();
+    await (await open(dir))[Symbol.asyncDispose]();
+    const old = readFileSync(join(dir, "ledger/ledger.db"));
+    {
+      await using ledger = await open(dir);
+      await fill(ledger, 4);
+    }
+    const now = readFileSync(join(dir, "ledger/ledger.db"));
+    writeFileSync(join(dir, "ledger/ledger.db"), old);
+    {
+      await using ledger = await open(dir);
+      expect(ledger.state).toMatchObject({ ok: false, lastError: { kind: "rolled_back" } });
+      await expect(ledger.append(entryNumber(0))).rejects.toEqual(unavailable(/had 6/));
+    }
+    writeFileSync(join(dir, "ledger/ledger.db"), now);
+    tamper(dir, (db) =>
+      db.exec("UPDATE entry SET body = replace(body, 'tiny', 'tidy') WHERE seq = 4"),
+    );
+    {
+      await using ledger = await open(dir);
+      expect(ledger.state).toMatchObject({ ok: false, lastError: { kind: "tampered" } });
+      await expect(ledger.append(entryNumber(0))).rejects.toEqual(unavailable(/entry 4/));
+    }
+  });
+
+  it("can be gone on from on purpose, which stays on record", async () => {
+    const dir = stateDirectory();
+    await (await open(dir))[Symbol.asyncDispose]();
+    rmSync(join(dir, "ledger/checkpoint"));
+    expect(verdictOf(dir)).toMatchObject({ status: "rolled_back" });
+    await (await open(dir))[Symbol.asyncDispose]();
+    expect(verdictOf(dir)).toMatchObject({ status: "whole" });
+    expect(entries(dir).at(-1)?.body.fields).toMatchObject({ checkpoint: "missing" });
+  });
+
+  it("is refused while it runs, and accepted again when it is as it was", async () => {
+    const dir = stateDirectory();
+    const clock = new VirtualClock();
+    await using ledger = await openLedger({ dir, clock });
+    await fill(ledger, 2);
+    // Somebody writes into the database behind the writer's back.
+    tamper(dir, (db) => db.exec("INSERT INTO entry SELECT 3, body, leaf FROM entry WHERE seq = 2"));
+    await expect(ledger.append(entryNumber(2))).rejects.toEqual(unavailable(/cannot be written/));
+    expect(ledger.state.ok).toBe(false);
+    tamper(dir, (db) => db.exec("DELETE FROM entry WHERE seq = 3"));
+    await expect
+      .poll(async () => {
+        await clock.advance(5_000);
+        return ledger.state.ok;
+      })
+      .toBe(true);
+    expect((await ledger.append(entryNumber(2))).seq).toBe(3);
+    expect(verdictOf(dir)).toMatchObject({ status: "whole", size: 4 });
+  });
+});
+
+describe("the queue", () => {
+  const draft = (fields: NewEntry["fields"], sealed?: string) =>
+    draftEntry({ name: "memory.set", fields, sealed }, "2026-11-21T10:00:00.000Z");
+
+  it("has an end, and gives out commits of a bounded size in order", async () => {
+    const queue = new AppendQueue();
+    const waiting: Promise<unknown>[] = [];
+    for (
+      let next = queue.add(draft({ at: 0 }));
+      next;
+      next = queue.add(draft({ at: waiting.length }))
+    )
+      waiting.push(next);
+    expect(queue.length).toBe(16_384);
+    const first = queue.take();
+    expect(first?.drafts.length).toBe(1_024);
+    expect(first?.drafts[5]?.fields).toBe('{"at":5}');
+    const another = queue.add(draft({}));
+    another?.catch(() => undefined);
+    expect(another).toBeDefined();
+    first?.reject(new Error("no"));
+    await expect(waiting[0]).rejects.toThrow("no");
+    for (const item of waiting) item.catch(() => undefined);
+    queue.reject(new Error("end"));
+    await expect(waiting.at(-1)).rejects.toThrow("end");
+    expect(queue.take()).toBeUndefined();
+  });
+
+  it("bounds bytes too, but takes each single entry", () => {
+    const queue = new AppendQueue();
+    const large = draft({}, "x".repeat(15 * 1024 * 1024));
+    const added = [1, 2, 3, 4, 5, 6].map(() => queue.add(large));
+    for (const promise of added) promise?.catch(() => undefined);
+    expect(added.filter((promise) => promise !== undefined).length).toBe(4);
+    expect(queue.take()?.drafts.length).toBe(1);
+  });
+});

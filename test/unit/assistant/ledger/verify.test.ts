@@ -1,0 +1,345 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type Database from "better-sqlite3";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { signCheckpoint } from "../../../../src/assistant/ledger/checkpoint.ts";
+import { leafHash, TreeEdge } from "../../../../src/assistant/ledger/merkle.ts";
+import { noteSigner } from "../../../../src/assistant/ledger/note.ts";
+import { fill, open, stateDirectory, tamper, verdictOf } from "../../../support/ledger.ts";
+
+/** A ledger of several starts, with dispatches, an erased text and two full tiles; copied for each test. */
+let whole = "";
+let size = 0;
+/** Sequence number of the entry whose text was erased. */
+let erased = 0;
+/** The checkpoint at the end of the first start, and the database as it was then. */
+let early = { note: "", database: Buffer.alloc(0), size: 0 };
+
+beforeAll(async () => {
+  whole = mkdtempSync(join(tmpdir(), "berth-ledger-whole-"));
+  {
+    await using ledger = await open(whole);
+    await fill(ledger, 20);
+    await ledger.append({ name: "agent.call.dispatch", fields: { call: 1 } });
+  }
+  early = {
+    note: readFileSync(join(whole, "ledger/checkpoint"), "utf8"),
+    database: readFileSync(join(whole, "ledger/ledger.db")),
+    size: 22,
+  };
+  await using ledger = await open(whole);
+  await fill(ledger, 1_100, 20);
+  await ledger.append({ name: "agent.call.dispatch", fields: { call: 2 } });
+  const [receipt] = await fill(ledger, 1);
+  erased = receipt?.seq ?? 0;
+  await ledger.erase(erased);
+  await fill(ledger, 13, 3_000);
+  size = ledger.state.size;
+  await ledger[Symbol.asyncDispose]();
+  // Ten megabytes that nobody has to copy.
+  rmSync(join(whole, "ledger/reserve"));
+});
+afterAll(() => rmSync(whole, { recursive: true, force: true }));
+
+function copy(): string {
+  const dir = stateDirectory();
+  cpSync(whole, dir, { recursive: true });
+  return dir;
+}
+
+function afterwards(work: (db: Database.Database) => void) {
+  const dir = copy();
+  tamper(dir, work);
+  return verdictOf(dir);
+}
+
+describe("a whole ledger", () => {
+  it("is whole, also against what was kept of it", () => {
+    expect(size).toBeGreaterThan(1_100);
+    expect(verdictOf(whole)).toMatchObject({ status: "whole", reason: "", size, erased: 1 });
+    expect(verdictOf(whole, [early.note])).toMatchObject({ status: "whole", firstBad: undefined });
+  });
+
+  it("is whole in each commit of a ledger that is being written", async () => {
+    const dir = copy();
+    await using ledger = await open(dir);
+    const written = fill(ledger, 600, 5_000);
+    let seen = 0;
+    for (let isDone = false; !isDone; seen += 1) {
+      isDone = await Promise.race([
+        written.then(() => true),
+        new Promise<false>((resolve) => setImmediate(resolve, false)),
+      ]);
+      expect(verdictOf(dir)).toMatchObject({ status: "whole", reason: "" });
+    }
+    expect(seen).toBeGreaterThan(0);
+  });
+});
+
+/** Columns that hold bytes or text, and the entry that a change of a row is to be blamed on. */
+const columns = [
+  { table: "entry", column: "body", key: "seq", entryOf: (seq: number) => seq },
+  { table: "entry", column: "leaf", key: "seq", entryOf: (seq: number) => seq },
+  { table: "sealed", column: "salt", key: "seq", entryOf: (seq: number) => seq },
+  { table: "sealed", column: "plain", key: "seq", entryOf: (seq: number) => seq },
+  { table: "node", column: "hash", key: "ix", entryOf: (index: number) => index * 256 },
+  { table: "checkpoint", column: "note", key: "size", entryOf: (head: number) => head - 1 },
+] as const;
+
+const numbers = [
+  { table: "entry", column: "seq" },
+  { table: "sealed", column: "seq" },
+  { table: "node", column: "ix" },
+  { table: "node", column: "level" },
+  { table: "checkpoint", column: "size" },
+  { table: "open_dispatch", column: "seq" },
+] as const;
+
+describe("one bit", () => {
+  it.each(columns.map((row) => [`${row.table}.${row.column}`, row] as const))(
+    "of %s is noticed and named",
+    (_, { table, column, key, entryOf }) => {
+      const dir = copy();
+      fc.assert(
+        fc.property(fc.nat(), fc.nat(), (anyRow, anyBit) => {
+          let blamed = 0;
+          let undo = (_db: Database.Database): void => {};
+          tamper(dir, (db) => {
+            const keys = db.prepare<[], number>(`SELECT ${key} FROM ${table}`).pluck().all();
+            const row = keys[anyRow % keys.length] ?? 0;
+            const [value, type] = db
+              .prepare<[number], [Buffer, string]>(
+                `SELECT CAST(${column} AS BLOB), typeof(${column}) FROM ${table} WHERE ${key} = ?`,
+              )
+              .raw()
+              .get(row) ?? [Buffer.alloc(0), ""];
+            const cast = type === "text" ? "CAST(? AS TEXT)" : "?";
+            const put = (to: Database.Database, bytes: Buffer) =>
+              to
+                .prepare(`UPDATE ${table} SET ${column} = ${cast} WHERE ${key} = ?`)
+                .run(bytes, row);
+            const flipped = Buffer.from(value);
+            const bit = anyBit % (flipped.length * 8);
+            flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+            put(db, flipped);
+            undo = (to) => void put(to, value);
+            blamed = entryOf(row);
+          });
+          const verdict = verdictOf(dir);
+          tamper(dir, undo);
+          expect(verdict).toMatchObject({ status: "tampered", firstBad: blamed });
+          expect(verdict.reason).not.toBe("");
+        }),
+        { numRuns: 25 },
+      );
+      expect(verdictOf(dir).status).toBe("whole");
+    },
+  );
+
+  it.each(numbers.map((row) => [`${row.table}.${row.column}`, row] as const))(
+    "of %s is noticed",
+    (_, { table, column }) => {
+      const dir = copy();
+      fc.assert(
+        fc.property(fc.nat(), fc.nat({ max: 62 }), (anyRow, bit) => {
+          let change: [from: bigint, to: bigint] | undefined;
+          const put = (from: bigint, to: bigint) =>
+            tamper(dir, (db) => {
+              db.prepare(`UPDATE ${table} SET ${column} = ? WHERE ${column} = ?`).run(to, from);
+            });
+          tamper(dir, (db) => {
+            const rows = db.prepare<[], bigint>(`SELECT ${column} FROM ${table}`).pluck();
+            const all = rows.safeIntegers().all();
+            const from = all[anyRow % all.length] ?? 0n;
+            const to = from ^ (1n << BigInt(bit));
+            // Two rows of one number cannot be: the database itself refuses that.
+            if (!all.includes(to)) change = [from, to];
+          });
+          if (!change) return;
+          put(change[0], change[1]);
+          const verdict = verdictOf(dir);
+          put(change[1], change[0]);
+          expect(verdict.status).toBe("tampered");
+          if (table === "entry") expect(verdict.firstBad).toBe(Number(change[0]));
+        }),
+        { numRuns: 15 },
+      );
+      expect(verdictOf(dir).status).toBe("whole");
+    },
+  );
+});
+
+describe("rows", () => {
+  const anywhere = fc.integer({ min: 1, max: 1_100 });
+
+  it("that are deleted are named, moved up or not", () => {
+    fc.assert(
+      fc.property(anywhere, fc.boolean(), (seq, movesUp) => {
+        const verdict = afterwards((db) => {
+          db.prepare("DELETE FROM entry WHERE seq = ?").run(seq);
+          if (!movesUp) return;
+          db.prepare("UPDATE entry SET seq = -seq WHERE seq > ?").run(seq);
+          db.exec("UPDATE entry SET seq = -seq - 1 WHERE seq < 0");
+        });
+        expect(verdict).toMatchObject({ status: "tampered", firstBad: seq });
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  it("that are put in between are named", () => {
+    fc.assert(
+      fc.property(anywhere, (seq) => {
+        const verdict = afterwards((db) => {
+          db.prepare("UPDATE entry SET seq = -seq WHERE seq >= ?").run(seq);
+          db.exec("UPDATE entry SET seq = -seq + 1 WHERE seq < 0");
+          // As good as somebody can make it who does not have the key: in its place, hashed, and chained.
+          const before = db
+            .prepare<[number], Buffer>("SELECT leaf FROM entry WHERE seq = ?")
+            .pluck();
+          const prev = before.get(seq - 1)?.toString("hex") ?? "";
+          const body = `{"fields":{},"name":"memory.set","prev":"${prev}","seq":${seq},"time":"","v":1}`;
+          db.prepare("INSERT INTO entry VALUES (?, ?, ?)").run(seq, body, leafHash(body));
+        });
+        expect(verdict).toMatchObject({ status: "tampered", firstBad: seq });
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  it("that changed places are named", () => {
+    fc.assert(
+      fc.property(anywhere, anywhere, (a, b) => {
+        if (a === b) return;
+        const verdict = afterwards((db) => {
+          db.prepare("UPDATE entry SET seq = -1 WHERE seq = ?").run(a);
+          db.prepare("UPDATE entry SET seq = ? WHERE seq = ?").run(a, b);
+          db.prepare("UPDATE entry SET seq = ? WHERE seq = -1").run(b);
+        });
+        expect(verdict).toMatchObject({ status: "tampered", firstBad: Math.min(a, b) });
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  it("behind the end, cut off the end, or without a checkpoint, are named", () => {
+    const another = `INSERT INTO entry SELECT ${size}, body, leaf FROM entry WHERE seq = 5`;
+    expect(afterwards((db) => db.exec(another)).firstBad).toBe(5);
+    expect(afterwards((db) => db.exec(`DELETE FROM entry WHERE seq >= ${size - 3}`))).toMatchObject(
+      {
+        status: "tampered",
+        firstBad: size - 3,
+      },
+    );
+    expect(afterwards((db) => db.exec("DELETE FROM checkpoint"))).toMatchObject({ firstBad: 0 });
+    expect(afterwards((db) => db.exec(`DELETE FROM checkpoint WHERE size = ${size}`)).status).toBe(
+      "tampered",
+    );
+  });
+
+  it("of sealed texts are named: gone without a word, put back, put where none was", () => {
+    const goneFrom = afterwards((db) => db.exec("DELETE FROM sealed WHERE seq = 7"));
+    expect(goneFrom).toMatchObject({ status: "tampered", firstBad: 7 });
+    const put = (seq: number) => `INSERT INTO sealed VALUES (${seq}, zeroblob(32), '"x"')`;
+    for (const seq of [0, erased, size + 3])
+      expect(afterwards((db) => db.exec(put(seq)))).toMatchObject({ firstBad: seq });
+  });
+
+  it("of dispatches are named", () => {
+    expect(afterwards((db) => db.exec("DELETE FROM open_dispatch")).status).toBe("tampered");
+    expect(afterwards((db) => db.exec("INSERT INTO open_dispatch VALUES (21)")).firstBad).toBe(21);
+  });
+});
+
+describe("a history that was rewritten with all its hashes", () => {
+  /** Changes one entry, and makes everything that needs no key agree with it. */
+  function rewrite(db: Database.Database, from: number, sign?: (edge: TreeEdge) => string): void {
+    const edge = new TreeEdge();
+    let prev = "";
+    const rows = db.prepare<[], [number, string]>("SELECT seq, body FROM entry ORDER BY seq").raw();
+    for (const [seq, text] of rows.all()) {
+      const body: { prev: string; time: string } = JSON.parse(text);
+      if (seq === from) body.time = "2020-01-01T00:00:00.000Z";
+      if (seq > from) body.prev = prev;
+      const changed = JSON.stringify(body);
+      const leaf = leafHash(changed);
+      prev = leaf.toString("hex");
+      db.prepare("UPDATE entry SET body = ?, leaf = ? WHERE seq = ?").run(changed, leaf, seq);
+      edge.add(leaf, (height, index, hash) => {
+        if (height % 8 === 0)
+          db.prepare("UPDATE node SET hash = ? WHERE level = ? AND ix = ?").run(
+            hash,
+            height / 8,
+            index,
+          );
+      });
+    }
+    if (!sign) return;
+    db.exec("DELETE FROM checkpoint");
+    db.prepare("INSERT INTO checkpoint VALUES (?, ?)").run(edge.size, sign(edge));
+  }
+
+  it("does not come to the roots that were signed, and the signed part that is whole is named", () => {
+    const verdict = afterwards((db) => rewrite(db, size - 5));
+    expect(verdict.status).toBe("tampered");
+    expect(verdict.firstBad).toBeGreaterThan(1_000);
+    expect(verdict.firstBad).toBeLessThanOrEqual(size - 5);
+    expect(afterwards((db) => rewrite(db, 3))).toMatchObject({ status: "tampered", firstBad: 0 });
+  });
+
+  it("and signed by another key is not of this key", () => {
+    const other = noteSigner("berth.local/other", Buffer.alloc(32, 5));
+    const verdict = afterwards((db) =>
+      rewrite(db, 3, (edge) => signCheckpoint(edge.size, edge.root(), other)),
+    );
+    expect(verdict).toMatchObject({ status: "key" });
+  });
+
+  it("and signed by the same key is forked, as what was kept of it shows", async () => {
+    const dir = copy();
+    const { parseSigner } = await import("../../../../src/assistant/ledger/note.ts");
+    const own = parseSigner(readFileSync(join(dir, "ledger.key"), "utf8"));
+    expect(own).toBeDefined();
+    if (!own) return;
+    tamper(dir, (db) => rewrite(db, 30, (edge) => signCheckpoint(edge.size, edge.root(), own)));
+    expect(verdictOf(dir)).toMatchObject({
+      status: "rolled_back",
+      reason: expect.stringMatching(/^forked/),
+    });
+    // What was kept from before the change says nothing against it.
+    rmSync(join(dir, "ledger/checkpoint"));
+    expect(verdictOf(dir, [early.note]).reason).toMatch(/missing/);
+  });
+});
+
+describe("an older copy", () => {
+  it("of the database alone is noticed by the checkpoint beside it", () => {
+    const dir = copy();
+    writeFileSync(join(dir, "ledger/ledger.db"), early.database);
+    expect(verdictOf(dir)).toMatchObject({
+      status: "rolled_back",
+      size: early.size,
+      reason: `rolled back: the checkpoint beside the database is of ${size} entries, and ${early.size} are there`,
+    });
+  });
+
+  it("of all files is noticed by a checkpoint that was kept elsewhere", () => {
+    const dir = copy();
+    const now = readFileSync(join(dir, "ledger/checkpoint"), "utf8");
+    writeFileSync(join(dir, "ledger/ledger.db"), early.database);
+    writeFileSync(join(dir, "ledger/checkpoint"), early.note);
+    expect(verdictOf(dir).status).toBe("whole");
+    expect(verdictOf(dir, [now])).toMatchObject({ status: "rolled_back" });
+  });
+
+  it("is not mistaken for a damaged checkpoint", () => {
+    const dir = copy();
+    const file = join(dir, "ledger/checkpoint");
+    writeFileSync(file, readFileSync(file, "utf8").replace(`\n${size}\n`, `\n${size + 1}\n`));
+    expect(verdictOf(dir).status).toBe("tampered");
+    writeFileSync(file, "");
+    expect(verdictOf(dir).status).toBe("tampered");
+  });
+});
