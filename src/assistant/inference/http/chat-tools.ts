@@ -5,7 +5,10 @@ import { checked, kindOf, refused } from "./checked.ts";
 
 export const TOOLS_MAX = 128;
 
-const tool = checked(Type.Object({ type: Type.Literal("function"), function: Type.Unknown() }));
+/** Of another type, a tool has no function; it is the type that is wrong then. */
+const tool = checked(
+  Type.Object({ type: Type.Literal("function"), function: Type.Optional(Type.Unknown()) }),
+);
 const definition = checked(
   Type.Object({
     name: Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$" }),

@@ -17,8 +17,10 @@ const exposedHeaders = "x-request-id, x-berth-ignored, x-should-retry, retry-aft
 
 /** Throws AssistantError `forbidden`. Sets the CORS headers for a page of this machine. */
 export function admitLoopback(request: FastifyRequest, reply: FastifyReply): void {
-  const { host, origin } = request.headers;
-  if (host === undefined || !loopbackHost.test(host)) {
+  const { origin } = request.headers;
+  // Node would take the first of two, and a browser or a proxy the other one.
+  const hosts = request.raw.headersDistinct["host"] ?? [];
+  if (hosts.length !== 1 || !hosts.every((host) => loopbackHost.test(host))) {
     throw new AssistantError(
       "forbidden",
       "the Host header has to name this machine: use http://127.0.0.1 or http://localhost",

@@ -1,0 +1,55 @@
+import { readdirSync } from "node:fs";
+import { expect, test } from "vitest";
+import { CountingClock } from "../../support/counting-clock.ts";
+import { inferenceHttp, RawClient, rawPost } from "../../support/inference-http.ts";
+import { accepted, forever } from "../../support/scripted-service.ts";
+
+function descriptors(): number {
+  return readdirSync("/proc/self/fd").length;
+}
+
+test("1,000 streams that are given up leave no descriptor, timer or listener", async () => {
+  const clock = new CountingClock();
+  await using world = await inferenceHttp({ clock });
+  world.service.script = async function* (_request, signal) {
+    yield accepted;
+    yield { type: "text", choice: 0, text: "one" };
+    await forever(signal);
+  };
+  const body = JSON.stringify({ messages: [{ role: "user", content: "hi" }], stream: true });
+  const round = async (count: number, leave: (client: RawClient) => void) => {
+    const clients = Array.from({ length: count }, () =>
+      new RawClient(world.port).write(rawPost("/v1/chat/completions", body)),
+    );
+    await expect.poll(() => world.service.running, { timeout: 20_000 }).toBe(count);
+    for (const client of clients) leave(client);
+    await expect.poll(() => world.service.running, { timeout: 20_000 }).toBe(0);
+  };
+
+  await round(10, (client) => client.socket.destroy());
+  await expect.poll(() => world.server.server.listenerCount("close")).toBeLessThan(5);
+  const before = descriptors();
+  for (let batch = 0; batch < 5; batch += 1) {
+    await round(100, (client) => client.socket.destroy());
+    await round(100, (client) => client.socket.resetAndDestroy());
+  }
+  expect(world.service.aborted).toBe(1_010);
+  await expect.poll(descriptors).toBeLessThanOrEqual(before);
+  expect(clock.pending).toBe(0);
+  expect(await world.metrics.metrics()).toMatch(/connections_open 0\n[^]*requests_underway 0\n/);
+  // On one connection that stays, as the openai client keeps it, nothing piles up either.
+  using client = new RawClient(world.port);
+  world.service.script = function* () {
+    yield accepted;
+    yield { type: "end", choice: 0, reason: "stop", completionTokens: 0 };
+  };
+  for (let count = 1; count <= 50; count += 1) {
+    client.write(rawPost("/v1/chat/completions", body));
+    await client.until((text) => text.split("[DONE]").length === count + 1);
+  }
+  expect(clock.pending).toBe(0);
+  const sockets = await new Promise<number>((resolve) => {
+    world.server.server.getConnections((_error, open) => resolve(open));
+  });
+  expect(sockets).toBe(1);
+});

@@ -1,0 +1,250 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { CountingClock } from "../../support/counting-clock.ts";
+import {
+  dataOf,
+  type InferenceHttpWorld,
+  inferenceHttp,
+  RawClient,
+  rawPost,
+} from "../../support/inference-http.ts";
+import { accepted, forever, Gate, says } from "../../support/scripted-service.ts";
+
+let world: InferenceHttpWorld;
+let clock: CountingClock;
+beforeEach(async () => {
+  clock = new CountingClock();
+  world = await inferenceHttp({ clock });
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+const path = "/v1/chat/completions";
+const ask = JSON.stringify({ messages: [{ role: "user", content: "hi" }] });
+const askStream = JSON.stringify({ messages: [{ role: "user", content: "hi" }], stream: true });
+const get = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+describe("a client that closes its sending half", () => {
+  test.each([
+    ["at once", false],
+    ["while its answer is being made", true],
+  ])("%s gets its answer, streamed or not", async (_, isLate) => {
+    const gates = [new Gate(), new Gate()];
+    world.service.script = async function* (request) {
+      yield accepted;
+      await gates[request.isStreamed ? 1 : 0]?.opened;
+      yield* [...says(request, ["late"])].slice(1);
+    };
+    using whole = new RawClient(world.port).write(rawPost(path, ask));
+    using streamed = new RawClient(world.port).write(rawPost(path, askStream));
+    if (isLate) await expect.poll(() => world.service.running).toBe(2);
+    whole.socket.end();
+    streamed.socket.end();
+    await expect.poll(() => world.service.running).toBe(2);
+    // Some looks at the other end of the connection later, both are still there.
+    const timers = clock.everSet;
+    await expect.poll(() => clock.everSet).toBeGreaterThan(timers + 3);
+    expect([world.service.running, world.service.aborted]).toEqual([2, 0]);
+    for (const gate of gates) gate.open();
+    expect(await whole.all()).toContain('"content":"late"');
+    expect(dataOf(await streamed.all()).at(-1)).toBe("[DONE]");
+  });
+
+  test("and then goes away altogether ends its request, though nothing is written", async () => {
+    world.service.script = async function* (_request, signal) {
+      yield accepted;
+      await forever(signal);
+    };
+    using client = new RawClient(world.port).write(rawPost(path, ask));
+    await expect.poll(() => world.service.running).toBe(1);
+    client.socket.end();
+    const timers = clock.everSet;
+    await expect.poll(() => clock.everSet).toBeGreaterThan(timers + 2);
+    expect(world.service.running).toBe(1);
+    client.socket.destroy();
+    await expect.poll(() => world.service.running).toBe(0);
+  });
+});
+
+describe("a client that goes away", () => {
+  test.each([
+    ["a whole answer", ask],
+    ["a stream", askStream],
+  ])("ends the work on %s, in the queue and in the middle", async (_, body) => {
+    for (const events of [
+      [],
+      [accepted],
+      [accepted, { type: "text", choice: 0, text: "a" }] as const,
+    ]) {
+      world.service.script = async function* (_request, signal) {
+        yield* events;
+        await forever(signal);
+      };
+      const client = new RawClient(world.port).write(rawPost(path, body));
+      await expect.poll(() => world.service.running).toBe(1);
+      const left = Date.now();
+      client.socket.destroy();
+      await expect.poll(() => world.service.running, { interval: 5 }).toBe(0);
+      expect(Date.now() - left).toBeLessThan(1_000);
+    }
+  });
+
+  test("is seen by an abort of the openai client too, and by the metrics", async () => {
+    world.service.script = async function* (_request, signal) {
+      yield accepted;
+      await forever(signal);
+    };
+    const leaving = new AbortController();
+    const call = world.openai.chat.completions.create(
+      { model: "tiny", messages: [{ role: "user", content: "hi" }] },
+      { signal: leaving.signal },
+    );
+    await expect.poll(() => world.service.running).toBe(1);
+    leaving.abort();
+    await expect(call).rejects.toThrow("aborted");
+    await expect.poll(() => world.service.running).toBe(0);
+    await expect
+      .poll(() => world.metrics.metrics())
+      .toMatch(/requests_total\{method="POST",route="\/v1\/chat\/completions",status="gone"\} 1/);
+  });
+});
+
+describe("a slow reader", () => {
+  test("stops the pull of its events, and gets all of them when it reads on", async () => {
+    const word = "x".repeat(4_000);
+    const count = 4_000;
+    world.service.script = async function* () {
+      yield accepted;
+      for (let at = 0; at < count; at += 1) yield { type: "text", choice: 0, text: word };
+      yield { type: "end", choice: 0, reason: "stop", completionTokens: count };
+    };
+    using client = new RawClient(world.port);
+    client.socket.pause();
+    client.write(rawPost(path, askStream, { connection: "close" }));
+    let before = -1;
+    await expect
+      .poll(
+        () => {
+          const isStill = world.service.pulled > 0 && world.service.pulled === before;
+          before = world.service.pulled;
+          return isStill;
+        },
+        { interval: 200 },
+      )
+      .toBe(true);
+    expect(world.service.pulled).toBeLessThan(count);
+    // Others do not notice.
+    expect((await fetch(`${world.url}/health`)).status).toBe(200);
+    client.socket.resume();
+    const all = dataOf((await client.all(60_000)).replaceAll(/\r\n[0-9a-f]+\r\n/g, ""));
+    expect(all.at(-1)).toBe("[DONE]");
+    expect(world.service.pulled).toBe(count + 2);
+  });
+
+  test("that never reads on is cut off", async () => {
+    await using strict = await inferenceHttp({ limits: { stalledMs: 50 } });
+    strict.service.script = async function* () {
+      yield accepted;
+      for (;;) yield { type: "text", choice: 0, text: "x".repeat(10_000) };
+    };
+    using client = new RawClient(strict.port);
+    client.socket.pause();
+    client.write(rawPost(path, askStream));
+    await expect.poll(() => strict.service.running).toBe(1);
+    await expect.poll(() => strict.service.running).toBe(0);
+  });
+});
+
+describe("a connection", () => {
+  test("serves on after a stream", async () => {
+    using client = new RawClient(world.port).write(rawPost(path, askStream));
+    await client.until((text) => text.endsWith("0\r\n\r\n"));
+    client.write(rawPost(path, ask));
+    await client.until((text) => text.includes('"chat.completion"'));
+    client.write(get);
+    const all = await client.until((text) => text.includes('"ledger":"ok"}'));
+    expect(all.split("HTTP/1.1 200 OK")).toHaveLength(4);
+  });
+
+  test("serves on after a stream that ended with an error", async () => {
+    world.service.script = function* () {
+      yield accepted;
+      yield { type: "text", choice: 0, text: "a" };
+      throw new Error("broken");
+    };
+    using client = new RawClient(world.port).write(rawPost(path, askStream));
+    await client.until((text) => text.endsWith("0\r\n\r\n"));
+    client.write(get);
+    const all = await client.until((text) => text.includes('"ledger":"ok"}'));
+    expect(all.split("HTTP/1.1 200 OK")).toHaveLength(3);
+  });
+
+  test("answers pipelined requests in their order, whichever is done first", async () => {
+    const gate = new Gate();
+    world.service.script = async function* (request) {
+      yield accepted;
+      if (request.isStreamed) await gate.opened;
+      yield* [...says(request, [request.isStreamed ? "first" : "second"])].slice(1);
+    };
+    using client = new RawClient(world.port);
+    client.write(Buffer.concat([rawPost(path, askStream), rawPost(path, ask), Buffer.from(get)]));
+    await expect.poll(() => world.service.requests.length).toBe(2);
+    await expect.poll(() => world.service.running).toBe(1);
+    gate.open();
+    const text = await client.until((all) => all.includes('"engine"'));
+    const places = ['"first"', "[DONE]", '"second"', '"engine"'].map((part) => text.indexOf(part));
+    expect(places).toEqual(places.toSorted((a, b) => a - b));
+    expect(places[0]).toBeGreaterThan(0);
+  });
+
+  test("whose client goes away ends all that was pipelined on it", async () => {
+    world.service.script = async function* (_request, signal) {
+      yield accepted;
+      await forever(signal);
+    };
+    const client = new RawClient(world.port);
+    for (let count = 0; count < 20; count += 1) client.write(rawPost(path, askStream));
+    await expect.poll(() => world.service.running).toBe(20);
+    client.socket.destroy();
+    await expect.poll(() => world.service.running).toBe(0);
+  });
+
+  test("may send its body in chunks, byte by byte", async () => {
+    using client = new RawClient(world.port);
+    client.write(
+      `POST ${path} HTTP/1.1\r\nhost: [::1]:7777\r\ncontent-type: application/json; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n`,
+    );
+    for (const byte of Buffer.from(ask.replace("hi", "hü"))) {
+      client.write(Buffer.concat([Buffer.from("1\r\n"), Buffer.from([byte]), Buffer.from("\r\n")]));
+    }
+    client.write("0\r\n\r\n");
+    await client.until((text) => text.includes('"content":"Hello there"'));
+    expect(world.service.requests[0]?.prompts).toMatchObject([{ messages: [{ content: "hü" }] }]);
+  });
+
+  test("is told to go on with a body that it announces", async () => {
+    using client = new RawClient(world.port);
+    const [head = "", body = ""] = rawPost(path, ask, { expect: "100-continue" })
+      .toString()
+      .split("\r\n\r\n");
+    client.write(`${head}\r\n\r\n`);
+    await client.until((text) => text.startsWith("HTTP/1.1 100"));
+    client.write(body);
+    expect(await client.until((text) => text.endsWith("}"))).toContain('"content":"Hello there"');
+  });
+
+  test("that sends something else than HTTP hears so, in the usual form", async () => {
+    using client = new RawClient(world.port).write("EHLO mail\r\n\r\n");
+    const text = await client.all();
+    expect(text).toMatch(/^HTTP\/1\.1 400 /);
+    expect(JSON.parse(text.split("\r\n\r\n")[1] ?? "")).toMatchObject({
+      error: { type: "invalid_request_error", code: "invalid_request" },
+    });
+  });
+
+  test("that sends its headers or its body too slowly is ended", async () => {
+    await using strict = await inferenceHttp({ limits: { headersMs: 200, requestMs: 200 } });
+    using headers = new RawClient(strict.port).write("POST /v1/completions HTTP/1.1\r\nhost: loc");
+    using body = new RawClient(strict.port).write(rawPost(path, ask).subarray(0, -5));
+    for (const client of [headers, body]) expect(await client.all()).toMatch(/^HTTP\/1\.1 408 /);
+    expect(strict.service.requests).toEqual([]);
+  });
+});

@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { AssistantError } from "../../../src/assistant/errors.ts";
+import { type InferenceHttpWorld, inferenceHttp } from "../../support/inference-http.ts";
+import { forever, unitVector } from "../../support/scripted-service.ts";
+
+let world: InferenceHttpWorld;
+beforeEach(async () => {
+  world = await inferenceHttp();
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+const model = "hub/org/embedder:q8";
+
+test("has what the contract says; floats where nothing is asked for", async () => {
+  const response = await world.post("/v1/embeddings", { model, input: "abc" });
+  expect(await response.json()).toEqual({
+    object: "list",
+    model,
+    data: [{ object: "embedding", index: 0, embedding: [...unitVector("abc")] }],
+    usage: { prompt_tokens: 3, total_tokens: 3 },
+  });
+});
+
+test("base64, which the openai client asks for, equals floats bit for bit, in the order of the texts", async () => {
+  const input = Array.from({ length: 300 }, (_, index) =>
+    String.fromCodePoint(65 + index).repeat(index + 1),
+  );
+  const base64 = await world.openai.embeddings.create({ model, input });
+  const floats = await world.openai.embeddings.create({ model, input, encoding_format: "float" });
+  const expected = input.map((text) => unitVector(text));
+  for (const { data } of [base64, floats]) {
+    expect(data.map(({ index }) => index)).toEqual([...input.keys()]);
+    const vectors = data.map(({ embedding }) => Float32Array.from(embedding));
+    expect(vectors).toEqual(expected);
+  }
+  const raw = await world.post("/v1/embeddings", { model, input: "a", encoding_format: "base64" });
+  const text = /"embedding":"([^"]+)"/.exec(await raw.text())?.[1];
+  const bytes = Buffer.from(text ?? "", "base64");
+  expect(bytes.readFloatLE(4)).toBe(unitVector("a")[1]);
+});
+
+test("dimensions are honoured: fewer of them, and of length 1 again", async () => {
+  const whole = unitVector("abc");
+  const { data } = await world.openai.embeddings.create({ model, input: "abc", dimensions: 3 });
+  const vector = [...(data[0]?.embedding ?? [])];
+  expect(vector).toHaveLength(3);
+  expect(Math.hypot(...vector)).toBeCloseTo(1, 6);
+  expect((vector[1] ?? 0) / (vector[0] ?? 1)).toBeCloseTo((whole[1] ?? 0) / (whole[0] ?? 1), 5);
+});
+
+test.each([model, undefined])(
+  "more dimensions than there are, are refused (model %s)",
+  async (name) => {
+    const response = await world.post("/v1/embeddings", {
+      model: name,
+      input: "abc",
+      dimensions: 9,
+    });
+    expect([response.status, await response.json()]).toMatchObject([
+      400,
+      { error: { param: "dimensions" } },
+    ]);
+    // What is known of the model is asked before anything is computed.
+    expect(world.service.embeds).toHaveLength(name === undefined ? 1 : 0);
+  },
+);
+
+test.each<[unknown, string]>([
+  [undefined, "input"],
+  [42, "input"],
+  [{}, "input"],
+  [true, "input"],
+  ["", "input"],
+  [[], "input"],
+  [["a", 1], "input[1]"],
+  [["a", ""], "input[1]"],
+  [["a", null], "input[1]"],
+  [[1, 2], "input[0]"],
+  [[[1, 2]], "input[0]"],
+  [Array.from({ length: 2049 }, () => "a"), "input"],
+])("input %j is refused", async (input, param) => {
+  const response = await world.post("/v1/embeddings", { input });
+  expect([response.status, await response.json()]).toMatchObject([
+    400,
+    { error: { type: "invalid_request_error", code: "invalid_request", param } },
+  ]);
+  expect(world.service.embeds).toEqual([]);
+});
+
+test("other parameters are judged as elsewhere", async () => {
+  const wrong = await world.post("/v1/embeddings", { input: "a", encoding_format: "hex" });
+  expect(await wrong.json()).toMatchObject({ error: { param: "encoding_format" } });
+  const cut = await world.post("/v1/embeddings", { input: "a", truncate: true });
+  expect(await cut.json()).toMatchObject({
+    error: { code: "unsupported_parameter", param: "truncate" },
+  });
+  const fine = await world.post("/v1/embeddings", {
+    input: "a",
+    user: "ann",
+    svc_priority: "background",
+    keep_alive: 0,
+    odd: 1,
+  });
+  expect([fine.status, fine.headers.get("x-berth-ignored")]).toEqual([200, "odd"]);
+  expect(world.service.embeds).toEqual([
+    { model: undefined, texts: ["a"], priority: "background", keepAliveMs: 0 },
+  ]);
+});
+
+test("an error says which text is to blame; the ledger's is 503", async () => {
+  world.service.embedder = () =>
+    Promise.reject(new AssistantError("context_length_exceeded", "9 of 8", { param: "texts[3]" }));
+  const long = await world.post("/v1/embeddings", { input: ["a"] });
+  expect([long.status, await long.json()]).toMatchObject([400, { error: { param: "input[3]" } }]);
+  world.service.embedder = () => Promise.reject(new AssistantError("ledger_unavailable", "full"));
+  const refused = await world.post("/v1/embeddings", { input: ["a"] });
+  expect([refused.status, refused.headers.get("x-should-retry")]).toEqual([503, "false"]);
+});
+
+test("a client that goes away ends the work", async () => {
+  let ended = 0;
+  world.service.embedder = (_request, signal) => forever(signal).finally(() => (ended += 1));
+  const leaving = new AbortController();
+  const call = world.openai.embeddings.create({ model, input: "a" }, { signal: leaving.signal });
+  await expect.poll(() => world.service.embeds.length).toBe(1);
+  leaving.abort();
+  await expect(call).rejects.toThrow("aborted");
+  await expect.poll(() => ended).toBe(1);
+});
