@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import type { Cores, GenerateJob } from "../../src/assistant/inference/engine.ts";
 import { Scheduler } from "../../src/assistant/inference/scheduler/scheduler.ts";
@@ -70,6 +71,11 @@ export class SchedulerWorld {
         0,
       ),
     };
+  }
+
+  /** For hooks: throws where something is left, or was done wrong. */
+  async mustLeaveNothing(): Promise<void> {
+    assert.deepEqual(await this.leftovers(), nothingLeft);
   }
 
   #countingClock(): Clock {

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { nothingLeft, SchedulerWorld } from "../../../support/scheduler-world.ts";
+import { SchedulerWorld } from "../../../support/scheduler-world.ts";
 import { plainSampling } from "../../../support/scripted-engine.ts";
 
 describe("an answer", () => {
   let world = new SchedulerWorld();
   afterEach(async () => {
-    expect(await world.leftovers()).toEqual(nothingLeft);
+    await world.mustLeaveNothing();
   });
 
   it("is what the model says, after the start and before the end", async () => {

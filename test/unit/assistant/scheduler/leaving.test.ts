@@ -15,7 +15,7 @@ describe("a client that goes away", () => {
   const abort = () => abortion.abort(gone);
   let abortion = new AbortController();
   afterEach(async () => {
-    expect(await world.leftovers()).toEqual(nothingLeft);
+    await world.mustLeaveNothing();
   });
 
   function begin(options: ConstructorParameters<typeof SchedulerWorld>[0] = {}): void {
@@ -93,7 +93,9 @@ describe("a client that goes away", () => {
     })();
     await world.until(() => text.length > 8, "it has read enough");
     await left;
+    const steps = world.steps.length;
     await world.until(() => world.scheduler.load.active === 0, "its sequence is free", 10);
+    expect(world.steps).toHaveLength(steps);
   });
 
   it("while it is paused for somebody", async () => {

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { nothingLeft, SchedulerWorld } from "../../../support/scheduler-world.ts";
+import { SchedulerWorld } from "../../../support/scheduler-world.ts";
 
 /** `count` tokens that tell whose they are. */
 function letters(prompt: string, count: number): { tokens: string[] } {
@@ -17,7 +17,7 @@ function untilLast(prompt: string, steps: readonly (readonly string[])[]) {
 describe("who steps", () => {
   let world = new SchedulerWorld();
   afterEach(async () => {
-    expect(await world.leftovers()).toEqual(nothingLeft);
+    await world.mustLeaveNothing();
   });
 
   it("all streams together, in the order of their sequences", async () => {
@@ -72,7 +72,7 @@ describe("who steps", () => {
     world = new SchedulerWorld({
       sequences: 2,
       script: (prompt) =>
-        prompt.startsWith("young") ? { tokens: [..."so be it, so be"] } : letters(prompt, 20),
+        prompt.startsWith("young") ? { tokens: "so be it, so be".split("") } : letters(prompt, 20),
     });
     const old = world.background("old");
     await world.until(() => old.started !== undefined, "the old one has begun");

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { nothingLeft, SchedulerWorld } from "../../../support/scheduler-world.ts";
+import { SchedulerWorld } from "../../../support/scheduler-world.ts";
 
 describe("which sequence a prompt gets", () => {
   let world = new SchedulerWorld();
   afterEach(async () => {
-    expect(await world.leftovers()).toEqual(nothingLeft);
+    await world.mustLeaveNothing();
   });
 
   /** Asks, and tells how much of the prompt was there already. */

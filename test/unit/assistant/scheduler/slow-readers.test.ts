@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { STANDSTILL_MAX_MS } from "../../../../src/assistant/inference/scheduler/seating.ts";
-import { nothingLeft, SchedulerWorld } from "../../../support/scheduler-world.ts";
+import { SchedulerWorld } from "../../../support/scheduler-world.ts";
 
 const answer = Array.from({ length: 600 }, (_, at) => `${at} `);
 
 describe("a reader that does not take its events", () => {
   let world = new SchedulerWorld();
   afterEach(async () => {
-    expect(await world.leftovers()).toEqual(nothingLeft);
+    await world.mustLeaveNothing();
   });
 
   function begin(sequences: number): void {
