@@ -1,9 +1,9 @@
 import { statSync } from "node:fs";
 import { totalmem } from "node:os";
-import { basename, isAbsolute, join, resolve } from "node:path";
+import { basename, isAbsolute, join } from "node:path";
 import { assistantDataDir } from "./assistant-paths.ts";
-import { ConfigError } from "./config-error.ts";
 import type { Environment } from "./config.ts";
+import { ConfigError } from "./config-error.ts";
 import type { LogFormat } from "./logger.ts";
 import { parseBytes, parseDuration } from "./units.ts";
 
@@ -85,7 +85,7 @@ export function loadAssistantConfig(input: {
       "start one daemon for each: berth assistant --system",
     );
   const instance = flags.user === true ? "user" : "system";
-  const setting = (flag: keyof AssistantFlags & string, name: string) => {
+  const setting = (flag: keyof AssistantFlags, name: string) => {
     const fromFlag = flags[flag];
     if (typeof fromFlag === "string")
       return { text: fromFlag, origin: `--${name.toLowerCase().replaceAll("_", "-")}` };
@@ -93,13 +93,9 @@ export function loadAssistantConfig(input: {
     const text = environment[variable];
     return text ? { text, origin: variable } : undefined;
   };
-  const dataDir = setting("dataDir", "DATA_DIR")?.text;
   return Object.freeze({
     instance,
-    dataDir:
-      dataDir === undefined
-        ? assistantDataDir({ environment, instance })
-        : resolve(workingDirectory, dataDir),
+    dataDir: assistantDataDir({ flag: flags.dataDir, environment, workingDirectory }),
     port: integer(setting("port", "PORT"), 0, 65_535) ?? portOf(instance),
     engine: oneOf(setting("engine", "ENGINE"), engines) ?? "auto",
     models: Object.freeze(
@@ -117,7 +113,8 @@ export function loadAssistantConfig(input: {
     queueMax: integer(setting("queue", "QUEUE"), 0, 100_000) ?? 64,
     requestTimeoutMs: parsed(setting("timeout", "TIMEOUT"), parseDuration) ?? 60 * 60_000,
     logFormat:
-      oneOf(setting("logFormat", "LOG_FORMAT"), logFormats) ?? (input.isTerminal ? "pretty" : "json"),
+      oneOf(setting("logFormat", "LOG_FORMAT"), logFormats) ??
+      (input.isTerminal ? "pretty" : "json"),
     logLevel: oneOf(setting("logLevel", "LOG_LEVEL"), logLevels) ?? "info",
   });
 }

@@ -4,6 +4,7 @@ import { Cli } from "./cli.ts";
 import type { CliIo } from "./io.ts";
 import { addAppVerbs } from "./verbs/app-actions.ts";
 import { addApply } from "./verbs/apply.ts";
+import { addAssistant } from "./verbs/assistant.ts";
 import { addAudit } from "./verbs/audit.ts";
 import { addBackup } from "./verbs/backup.ts";
 import { addBuild } from "./verbs/build.ts";
@@ -94,6 +95,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
 
   program.commandsGroup(groups.server);
   addUp(program, cli);
+  addAssistant(program, cli);
   addStatus(program, cli);
   addDoctor(program, cli);
 

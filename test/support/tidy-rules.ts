@@ -30,6 +30,7 @@ export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
 const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = [
   { from: /^src\/api\//, to: /^src\/controller\/(.+\/)?(port|labels)\.ts$/ },
   { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/main\.ts$/ },
+  { from: /^src\/cli\/verbs\/assistant\.ts$/, to: /^src\/assistant\/system\.ts$/ },
   // Verifies the ledger's files without a daemon.
   { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline\.ts$/ },
 ];

@@ -9,7 +9,7 @@ export interface AnswerPlan {
   readonly grammar: { readonly gbnf: string; readonly example: string } | undefined;
   readonly showControlTokens: boolean;
   /** What is wrong with a finished answer; undefined where nothing is. Absent: nothing is to be checked. */
-  readonly check?: ((content: string) => string | undefined) | undefined;
+  readonly check?: ((content: string) => Promise<string | undefined>) | undefined;
   /** One for each choice. */
   reader(): AnswerReader;
 }
@@ -40,7 +40,7 @@ export interface CompiledSchema {
   /** A shortest document of the grammar. */
   readonly example: string;
   /** What is wrong with a document, one line each; empty where it is valid. */
-  validate(document: unknown): readonly string[];
+  validate(document: unknown): Promise<readonly string[]>;
 }
 
 export class AnswerPlanner {
@@ -77,14 +77,14 @@ export class AnswerPlanner {
   }
 }
 
-function problemOf(content: string, schema: CompiledSchema): string | undefined {
+async function problemOf(content: string, schema: CompiledSchema): Promise<string | undefined> {
   let document: unknown;
   try {
     document = JSON.parse(content);
   } catch {
     return "it is not JSON";
   }
-  return schema.validate(document)[0];
+  return (await schema.validate(document))[0];
 }
 
 function plainReader(): AnswerReader {

@@ -35,7 +35,7 @@ export async function* choiceEvents(
     for await (const event of attempt(options, tried)) {
       if (event.type === "text") content += event.text;
       if (event.type === "end") {
-        const problem = event.reason === "stop" ? plan.check(content) : undefined;
+        const problem = event.reason === "stop" ? await plan.check(content) : undefined;
         if (problem !== undefined) {
           if (request.isStreamed || tried + 1 === ATTEMPTS) throw invalid(problem);
           break;

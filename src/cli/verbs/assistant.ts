@@ -1,0 +1,86 @@
+import { type Command, Option } from "commander";
+import type { AssistantFlags } from "../../base/assistant-config.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+import { collect, withExamples } from "../options.ts";
+
+/** SIGTERM ends the daemon within five seconds; what has not ended by then is safe to cut off. */
+const CLOSE_MS_MAX = 4500;
+
+export function addAssistant(program: Command, cli: Cli): void {
+  const command = program
+    .command("assistant")
+    .summary("run language models on this machine, in the foreground")
+    .description(
+      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it.",
+    );
+  withExamples(
+    command
+      .option("--system", "the instance of this machine: local models, port 7777 (the default)")
+      .option("--user", "the companion of one person: port 7778 and the session bus")
+      .option(
+        "--model <[id=]file>",
+        "load this GGUF file, or this model of DATA_DIR/models, and keep it; can be given again",
+        collect,
+      )
+      .option("--alias <name=model>", "another name for a model; can be given again", collect)
+      .option("--port <port>", "on 127.0.0.1; 0: any (BERTH_ASSISTANT_PORT)")
+      .addOption(
+        new Option(
+          "--engine <engine>",
+          "what computes (BERTH_ASSISTANT_ENGINE); default: auto",
+        ).choices(["auto", "llama", "stub"]),
+      )
+      .option(
+        "--memory <amount>",
+        "what all models together may take (BERTH_ASSISTANT_MEMORY); default: three quarters of the machine's",
+      )
+      .option(
+        "--keep-alive <duration>",
+        "how long a model that was loaded on demand stays, -1 for ever (BERTH_ASSISTANT_KEEP_ALIVE); default: 5m",
+      )
+      .option("--context <tokens>", "of one request (BERTH_ASSISTANT_CONTEXT); default: up to 8192")
+      .option("--parallel <number>", "requests side by side (BERTH_ASSISTANT_PARALLEL); default: 8")
+      .option("--threads <number>", "default: measured at load (BERTH_ASSISTANT_THREADS)")
+      .option(
+        "--queue <number>",
+        "requests that wait, for each model (BERTH_ASSISTANT_QUEUE); default: 64",
+      )
+      .option("--timeout <duration>", "of one request (BERTH_ASSISTANT_TIMEOUT); default: 1h")
+      .option(
+        "--log-format <json|pretty>",
+        "default: pretty at a terminal (BERTH_ASSISTANT_LOG_FORMAT)",
+      )
+      .option("--log-level <debug|info|warn|error>", "default: info (BERTH_ASSISTANT_LOG_LEVEL)"),
+    [
+      ["berth assistant --model ./qwen3-4b-q4_k_m.gguf", "serve one model"],
+      ["berth assistant --model chat=./a.gguf --model ./embed.gguf --alias gpt-4o=chat", ""],
+      ["berth assistant --engine stub", "try clients out without a model"],
+    ],
+  ).action(async (flags: AssistantFlags) => {
+    if (cli.globals.url !== undefined)
+      throw new UsageError("assistant starts a daemon here; --url names a server elsewhere");
+    const { loadAssistantConfig } = await import("../../base/assistant-config.ts");
+    const config = loadAssistantConfig({
+      flags: { ...flags, dataDir: cli.globals.dataDir },
+      environment: cli.io.environment,
+      workingDirectory: cli.io.workingDirectory,
+      isTerminal: cli.io.errorIsTerminal,
+    });
+    const { runSystemAssistant } = await import("../../assistant/system.ts");
+    const daemon = await runSystemAssistant(config);
+    const leave = () => {
+      setTimeout(() => process.exit(cli.exitCode), CLOSE_MS_MAX).unref();
+      void daemon.close();
+    };
+    process.once("SIGTERM", leave);
+    process.once("SIGINT", leave);
+    try {
+      await cli.print(`berth ready ${JSON.stringify(daemon.ready)}`);
+      await daemon.closed;
+    } finally {
+      process.off("SIGTERM", leave);
+      process.off("SIGINT", leave);
+    }
+  });
+}

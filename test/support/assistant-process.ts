@@ -1,0 +1,165 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { request as httpRequest } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import OpenAI from "openai";
+import { onTestFailed } from "vitest";
+import type { StateView } from "../../src/assistant/inference/control/state-view.ts";
+import type { AssistantReady } from "../../src/assistant/system.ts";
+
+const program = join(import.meta.dirname, "../../bin/berth");
+/** A start takes a second; on a machine that runs all tests at once, many times that. */
+const START_LIMIT_MS = 60_000;
+const LOG_LINES_SHOWN = 60;
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs `bin/berth` to its end. */
+export async function berth(
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<Ended> {
+  const child = spawn(process.execPath, [program, ...args], {
+    env: { ...process.env, NO_COLOR: "1", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
+  return { code, stdout, stderr };
+}
+
+/** `bin/berth assistant --system` as a process, with a data directory and a port of its own. */
+export class AssistantProcess implements AsyncDisposable {
+  readonly dataDir: string;
+  readonly #flags: readonly string[];
+  readonly #log: string[] = [];
+  #child: ChildProcess | undefined;
+  #ready: AssistantReady | undefined;
+
+  /** `--threads 1` unless the flags say otherwise: tests share the cores with others. */
+  static async start(flags: readonly string[] = []): Promise<AssistantProcess> {
+    const dataDir = await mkdtemp(join(tmpdir(), "berth-assistant-"));
+    const daemon = new AssistantProcess(dataDir, flags);
+    onTestFailed(() => void process.stderr.write(`${daemon.log}\n`));
+    try {
+      await daemon.start();
+    } catch (error) {
+      await daemon[Symbol.asyncDispose]();
+      throw error;
+    }
+    return daemon;
+  }
+
+  private constructor(dataDir: string, flags: readonly string[]) {
+    this.dataDir = dataDir;
+    this.#flags = flags;
+  }
+
+  get ready(): AssistantReady {
+    if (!this.#ready) throw new Error("the assistant has not been started");
+    return this.#ready;
+  }
+
+  get pid(): number {
+    return this.ready.pid;
+  }
+
+  /** The last lines of both streams. */
+  get log(): string {
+    return this.#log.slice(-LOG_LINES_SHOWN).join("\n");
+  }
+
+  /** The client that people use, as it comes; it tries nothing twice, so that tests see each answer. */
+  get openai(): OpenAI {
+    return new OpenAI({ baseURL: `${this.ready.url}/v1`, apiKey: "any", maxRetries: 0 });
+  }
+
+  async start(): Promise<void> {
+    const threads = this.#flags.includes("--threads") ? [] : ["--threads", "1"];
+    const child = spawn(
+      process.execPath,
+      [program, "assistant", "--system", "--port", "0", "--log-format", "json"].concat(
+        ["--data-dir", this.dataDir],
+        threads,
+        this.#flags,
+      ),
+      { stdio: ["ignore", "pipe", "pipe"] },
+    );
+    this.#child = child;
+    createInterface(child.stderr).on("line", (line) => this.#log.push(line));
+    this.#ready = await new Promise<AssistantReady>((resolve, reject) => {
+      const limit = setTimeout(
+        () => reject(new Error(`the assistant did not come up:\n${this.log}`)),
+        START_LIMIT_MS,
+      );
+      child.once("close", (code) =>
+        reject(new Error(`the assistant ended with ${code}:\n${this.log}`)),
+      );
+      createInterface(child.stdout).on("line", (line) => {
+        this.#log.push(line);
+        const json = /^berth ready (?<json>\{.*\})$/.exec(line)?.groups?.["json"];
+        if (json === undefined) return;
+        clearTimeout(limit);
+        // The daemon's own word of itself; a test that reads a field that is not there fails.
+        const said: AssistantReady = JSON.parse(json);
+        resolve(said);
+      });
+    });
+  }
+
+  /** Ends it as `signal` does, and resolves to what it ended with. */
+  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+    const child = this.#child;
+    if (!child) return null;
+    this.#child = undefined;
+    if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
+    const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
+    child.kill(signal);
+    return ended;
+  }
+
+  /** GET /state of the control socket. */
+  async state(): Promise<StateView> {
+    // As above: its own word.
+    const state: StateView = JSON.parse(await this.control("GET", "/state"));
+    return state;
+  }
+
+  /** The body of an answer of the control socket; rejects where it is none of 2xx. */
+  control(method: string, path: string, body?: unknown): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const call = httpRequest(
+        {
+          socketPath: this.ready.control_socket,
+          method,
+          path,
+          headers: body === undefined ? {} : { "content-type": "application/json" },
+        },
+        (response) => {
+          let text = "";
+          response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+          response.once("end", () => {
+            if ((response.statusCode ?? 500) < 300) resolve(text);
+            else reject(new Error(`${response.statusCode}: ${text}`));
+          });
+        },
+      );
+      call.once("error", reject);
+      call.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop("SIGKILL");
+    await rm(this.dataDir, { recursive: true, force: true });
+  }
+}
