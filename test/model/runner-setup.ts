@@ -57,8 +57,8 @@ export async function openRunner({
     llama,
     model,
     contextTokens,
-    sequences,
-    onlyEmbeds: facts.kind === "embedding",
+    sequences: facts.kind === "embedding" ? 0 : sequences,
+    embeddingsAtOnce: 2,
     chatTemplate: facts.chatTemplate,
     now: () => Date.UTC(2026, 0, 1),
     threads: new ThreadGovernor({
@@ -93,7 +93,7 @@ export async function run(runner: LlamaRunner, streams: readonly Stream[], token
     logprobs: [] as unknown[],
   }));
   for (let step = 0; step < tokensMax; step++) {
-    const open = streams.filter((_, index) => answers[index]?.ended !== true);
+    const open = streams.filter((_, index) => !answers[index]?.ended);
     if (open.length === 0) break;
     for (const [index, outcome] of (await runner.step(open)).entries()) {
       const stream = open[index];

@@ -16,9 +16,10 @@ export interface LlamaRunnerOptions {
   /** Belongs to the runner from now on. */
   readonly model: LlamaModel;
   readonly contextTokens: number;
+  /** 0: the model was made for embedding, and generates nothing. */
   readonly sequences: number;
-  /** The model was made for embedding: there are no sequences to generate on. */
-  readonly onlyEmbeds: boolean;
+  /** Texts that are embedded side by side. */
+  readonly embeddingsAtOnce: number;
   readonly chatTemplate: string | undefined;
   /** Milliseconds since the Unix epoch, for templates that tell the date. */
   readonly now: () => number;
@@ -42,7 +43,8 @@ export class LlamaRunner implements Runner {
   /** Makes the context that holds all sequences; the memory for it is taken now. */
   static async open(options: LlamaRunnerOptions): Promise<LlamaRunner> {
     const lockstep = new Lockstep();
-    const generation = options.onlyEmbeds ? undefined : await openGeneration(options, lockstep);
+    const generation =
+      options.sequences === 0 ? undefined : await openGeneration(options, lockstep);
     return new LlamaRunner(options, lockstep, generation);
   }
 
@@ -63,9 +65,9 @@ export class LlamaRunner implements Runner {
     this.#embeddings = new EmbeddingPool({
       model,
       tokensMax: options.contextTokens,
-      atOnce: options.onlyEmbeds ? options.sequences : 1,
+      atOnce: options.embeddingsAtOnce,
       threads: () => options.threads.threadsOf("prefill"),
-      wholeTexts: options.onlyEmbeds,
+      wholeTexts: options.sequences === 0,
     });
     this.#host = {
       model,

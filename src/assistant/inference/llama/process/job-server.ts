@@ -1,0 +1,116 @@
+import type { LoadedModel } from "../../engine.ts";
+import { EVENTS_AHEAD_MAX, type FromChild, type News, packError, type ToChild } from "./wire.ts";
+
+type Job = Extract<ToChild, { type: "generate" | "embed" | "encode" }>;
+
+export interface JobServerOptions {
+  readonly model: LoadedModel;
+  readonly send: (message: FromChild) => void;
+  readonly log: (message: string) => void;
+}
+
+interface Running {
+  readonly abort: AbortController;
+  /** Events that may still be sent before the caller has to take some. */
+  credit: number;
+  onCredit: () => void;
+}
+
+/** Runs jobs in the model's process and tells the parent what comes of them, one message a turn. */
+export class JobServer {
+  readonly #options: JobServerOptions;
+  readonly #running = new Map<number, Running>();
+  #news: News[] = [];
+  #isFlushing = false;
+
+  constructor(options: JobServerOptions) {
+    this.#options = options;
+  }
+
+  /** Returns at once; what happens is told as news. */
+  run(job: Job): void {
+    const running: Running = {
+      abort: new AbortController(),
+      credit: EVENTS_AHEAD_MAX,
+      onCredit: () => {},
+    };
+    this.#running.set(job.id, running);
+    void this.#answer(job, running);
+  }
+
+  taken(id: number, count: number): void {
+    const running = this.#running.get(id);
+    if (!running) return;
+    running.credit += count;
+    running.onCredit();
+  }
+
+  cancel(id: number): void {
+    this.#running.get(id)?.abort.abort();
+  }
+
+  async #answer(job: Job, running: Running): Promise<void> {
+    const { signal } = running.abort;
+    try {
+      const last = await this.#work(job, running);
+      if (!signal.aborted) this.#tell(last);
+    } catch (error) {
+      if (!signal.aborted) {
+        this.#tell({ id: job.id, error: packError(error, this.#options.log) });
+      }
+    } finally {
+      this.#running.delete(job.id);
+      this.#flushSoon();
+    }
+  }
+
+  async #work(job: Job, running: Running): Promise<News> {
+    const { id } = job;
+    const { model } = this.#options;
+    const { signal } = running.abort;
+    switch (job.type) {
+      case "embed":
+        return { id, embedded: await model.embed(job.texts, { priority: job.priority }, signal) };
+      case "encode":
+        return { id, tokens: await model.encode(job.prompt, signal) };
+      default:
+        for await (const event of model.generate(job.job, signal)) {
+          if (signal.aborted) break;
+          this.#tell({ id, event });
+          running.credit--;
+          while (running.credit <= 0 && !signal.aborted) await moreCredit(running);
+        }
+        return { id, done: true };
+    }
+  }
+
+  #tell(news: News): void {
+    this.#news.push(news);
+    this.#flushSoon();
+  }
+
+  /** All streams of a step are told in one message: each costs a system call and a copy. */
+  #flushSoon(): void {
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    setImmediate(() => {
+      this.#isFlushing = false;
+      const news = this.#news;
+      this.#news = [];
+      this.#options.send({ type: "news", news, load: { ...this.#options.model.load } });
+    });
+  }
+}
+
+function moreCredit(running: Running): Promise<void> {
+  return new Promise((resolve) => {
+    const { signal } = running.abort;
+    const go = () => {
+      signal.removeEventListener("abort", go);
+      running.onCredit = () => {};
+      resolve();
+    };
+    running.onCredit = go;
+    signal.addEventListener("abort", go, { once: true });
+  });
+}

@@ -1,0 +1,116 @@
+import { AssistantError, assistantErrorCodes } from "../../../errors.ts";
+import type { GenerateEvent, GenerateJob, ModelLoad, Priority } from "../../engine.ts";
+import type { Embedded, Prompt, Token } from "../../runner.ts";
+import type { Calibrated } from "../threads/calibrate.ts";
+import type { Calibration } from "../threads/governor.ts";
+
+/**
+ * What a model's process and its parent say to each other. Node's channel keeps the order and copies
+ * objects as structuredClone does. Both ends are of the same build, so messages are not validated.
+ */
+export type ToChild =
+  | { readonly type: "load"; readonly load: LoadOrder }
+  | { readonly type: "generate"; readonly id: number; readonly job: GenerateJob }
+  /** The caller has taken so many more events of a generation. */
+  | { readonly type: "taken"; readonly id: number; readonly count: number }
+  | {
+      readonly type: "embed";
+      readonly id: number;
+      readonly texts: readonly string[];
+      readonly priority: Priority;
+    }
+  | { readonly type: "encode"; readonly id: number; readonly prompt: Prompt }
+  /** Nobody waits for that job any more. */
+  | { readonly type: "cancel"; readonly id: number }
+  /** The answer to `hold`. */
+  | { readonly type: "granted"; readonly id: number }
+  | { readonly type: "contested"; readonly contested: boolean }
+  | { readonly type: "ping" };
+
+export type FromChild =
+  /** The child listens. */
+  | { readonly type: "ready" }
+  /** Of the weights, from 0 to 1. */
+  | { readonly type: "progress"; readonly done: number }
+  | { readonly type: "loaded"; readonly loaded: Loaded }
+  | { readonly type: "refused"; readonly error: WireError }
+  /** What happened to jobs in one turn of the event loop. */
+  | { readonly type: "news"; readonly news: readonly News[]; readonly load: ModelLoad }
+  | { readonly type: "hold"; readonly id: number; readonly priority: Priority }
+  | { readonly type: "unhold"; readonly id: number }
+  | { readonly type: "release" }
+  | { readonly type: "pong" }
+  /** The model is of no use any more, and the process ends. */
+  | { readonly type: "broken"; readonly reason: string };
+
+export interface LoadOrder {
+  readonly id: string;
+  readonly path: string;
+  readonly contextTokens: number;
+  readonly sequences: number;
+  readonly embeddingsAtOnce: number;
+  readonly memoryBytes: number;
+  readonly threadsMax: number;
+  readonly gpu: "auto" | false;
+  /** From an earlier load; undefined: measure. */
+  readonly calibration: Calibration | undefined;
+}
+
+export interface Loaded {
+  readonly threads: number;
+  readonly sequences: number;
+  readonly contextTokens: number;
+  /** What was measured now, if anything was. */
+  readonly calibrated: Calibrated | undefined;
+}
+
+/** One thing that happened to job `id`; after all but `event` the job is over. */
+export type News =
+  | { readonly id: number; readonly event: GenerateEvent }
+  | { readonly id: number; readonly done: true }
+  | { readonly id: number; readonly tokens: readonly Token[] }
+  | { readonly id: number; readonly embedded: Embedded }
+  | { readonly id: number; readonly error: WireError };
+
+/**
+ * Events of one generation that are on their way or wait to be taken. Some seconds of a fast model;
+ * when they are used up, the model stops stepping for a reader that does not keep up.
+ */
+export const EVENTS_AHEAD_MAX = 128;
+/** How many are taken before the child hears of it. */
+export const TAKEN_AT_ONCE = 32;
+
+export interface WireError {
+  readonly code: string;
+  readonly message: string;
+  readonly param: string | undefined;
+  readonly retryAfterSeconds: number | undefined;
+}
+
+/** What is no AssistantError came from the library: its text may hold paths, and stays in the log. */
+export function packError(error: unknown, log: (message: string) => void): WireError {
+  if (error instanceof AssistantError) {
+    const { code, message, param, retryAfterSeconds } = error;
+    return { code, message, param, retryAfterSeconds };
+  }
+  log(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  return {
+    code: "engine_failed",
+    message: "the model failed to compute this; the log of the assistant says why",
+    param: undefined,
+    retryAfterSeconds: undefined,
+  };
+}
+
+export function unpackError({
+  code,
+  message,
+  param,
+  retryAfterSeconds,
+}: WireError): AssistantError {
+  return new AssistantError(
+    assistantErrorCodes.find((known) => known === code) ?? "engine_failed",
+    message,
+    { param, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) },
+  );
+}
