@@ -39,7 +39,10 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
 const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
   ledger: [/^errors\.ts$/],
   "inference/schema-grammar": [/^errors\.ts$/],
-  "inference/prompts": [/^errors\.ts$/, /^inference\/(runner|engine|schema-grammar\/)/],
+  "inference/prompts": [
+    /^errors\.ts$/,
+    /^inference\/(runner|engine|service-port|schema-grammar\/.+)\.ts$/,
+  ],
   "inference/scheduler": [/^errors\.ts$/, /^inference\/(runner|engine)\.ts$/],
   "inference/stub": [/^errors\.ts$/, /^inference\/(runner|engine|local-model)\.ts$/],
   "inference/llama": [/^errors\.ts$/, /^inference\/(runner|engine|local-model|prompts\/.+)\.ts$/],
