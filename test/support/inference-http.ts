@@ -60,6 +60,9 @@ export async function inferenceHttp(
   };
 }
 
+/** For expect.poll, on machines that have much else to do. */
+export const soon = { timeout: 20_000, interval: 10 } as const;
+
 /** A connection of a test that writes bytes, and sees what comes as text. */
 export class RawClient implements Disposable {
   readonly socket: Socket;

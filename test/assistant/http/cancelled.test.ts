@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";
 import { CountingClock } from "../../support/counting-clock.ts";
-import { inferenceHttp, RawClient, rawPost } from "../../support/inference-http.ts";
+import { inferenceHttp, RawClient, rawPost, soon } from "../../support/inference-http.ts";
 import { accepted, forever } from "../../support/scripted-service.ts";
 
 function descriptors(): number {
@@ -21,20 +21,20 @@ test("1,000 streams that are given up leave no descriptor, timer or listener", a
     const clients = Array.from({ length: count }, () =>
       new RawClient(world.port).write(rawPost("/v1/chat/completions", body)),
     );
-    await expect.poll(() => world.service.running, { timeout: 20_000 }).toBe(count);
+    await expect.poll(() => world.service.running, soon).toBe(count);
     for (const client of clients) leave(client);
-    await expect.poll(() => world.service.running, { timeout: 20_000 }).toBe(0);
+    await expect.poll(() => world.service.running, soon).toBe(0);
   };
 
   await round(10, (client) => client.socket.destroy());
-  await expect.poll(() => world.server.server.listenerCount("close")).toBeLessThan(5);
+  await expect.poll(() => world.server.server.listenerCount("close"), soon).toBeLessThan(5);
   const before = descriptors();
   for (let batch = 0; batch < 5; batch += 1) {
     await round(100, (client) => client.socket.destroy());
     await round(100, (client) => client.socket.resetAndDestroy());
   }
   expect(world.service.aborted).toBe(1_010);
-  await expect.poll(descriptors).toBeLessThanOrEqual(before);
+  await expect.poll(descriptors, soon).toBeLessThanOrEqual(before);
   expect(clock.pending).toBe(0);
   expect(await world.metrics.metrics()).toMatch(/connections_open 0\n[^]*requests_underway 0\n/);
   // On one connection that stays, as the openai client keeps it, nothing piles up either.

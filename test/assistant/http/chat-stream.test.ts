@@ -1,6 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AssistantError } from "../../../src/assistant/errors.ts";
-import { dataOf, type InferenceHttpWorld, inferenceHttp } from "../../support/inference-http.ts";
+import {
+  dataOf,
+  type InferenceHttpWorld,
+  inferenceHttp,
+  soon,
+} from "../../support/inference-http.ts";
 import { accepted, forever, Gate, says, started } from "../../support/scripted-service.ts";
 
 let world: InferenceHttpWorld;
@@ -273,7 +278,7 @@ describe("a stream that waits", () => {
     };
     const streamed = await world.post("/v1/chat/completions", { messages, stream: true });
     const whole = world.post("/v1/chat/completions", { messages });
-    await expect.poll(() => world.service.pulled).toBe(4);
+    await expect.poll(() => world.service.pulled, soon).toBe(4);
     await world.server.close();
     expect(dataOf(await streamed.text()).at(-1)).toContain('"code":"shutting_down"');
     expect((await whole).status).toBe(503);

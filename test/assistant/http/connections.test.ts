@@ -6,6 +6,7 @@ import {
   inferenceHttp,
   RawClient,
   rawPost,
+  soon,
 } from "../../support/inference-http.ts";
 import { accepted, forever, Gate, says } from "../../support/scripted-service.ts";
 
@@ -35,13 +36,13 @@ describe("a client that closes its sending half", () => {
     };
     using whole = new RawClient(world.port).write(rawPost(path, ask));
     using streamed = new RawClient(world.port).write(rawPost(path, askStream));
-    if (isLate) await expect.poll(() => world.service.running).toBe(2);
+    if (isLate) await expect.poll(() => world.service.running, soon).toBe(2);
     whole.socket.end();
     streamed.socket.end();
-    await expect.poll(() => world.service.running).toBe(2);
+    await expect.poll(() => world.service.running, soon).toBe(2);
     // Some looks at the other end of the connection later, both are still there.
     const timers = clock.everSet;
-    await expect.poll(() => clock.everSet).toBeGreaterThan(timers + 3);
+    await expect.poll(() => clock.everSet, soon).toBeGreaterThan(timers + 3);
     expect([world.service.running, world.service.aborted]).toEqual([2, 0]);
     for (const gate of gates) gate.open();
     expect(await whole.all()).toContain('"content":"late"');
@@ -54,13 +55,13 @@ describe("a client that closes its sending half", () => {
       await forever(signal);
     };
     using client = new RawClient(world.port).write(rawPost(path, ask));
-    await expect.poll(() => world.service.running).toBe(1);
+    await expect.poll(() => world.service.running, soon).toBe(1);
     client.socket.end();
     const timers = clock.everSet;
-    await expect.poll(() => clock.everSet).toBeGreaterThan(timers + 2);
+    await expect.poll(() => clock.everSet, soon).toBeGreaterThan(timers + 2);
     expect(world.service.running).toBe(1);
     client.socket.destroy();
-    await expect.poll(() => world.service.running).toBe(0);
+    await expect.poll(() => world.service.running, soon).toBe(0);
   });
 });
 
@@ -79,10 +80,10 @@ describe("a client that goes away", () => {
         await forever(signal);
       };
       const client = new RawClient(world.port).write(rawPost(path, body));
-      await expect.poll(() => world.service.running).toBe(1);
+      await expect.poll(() => world.service.running, soon).toBe(1);
       const left = Date.now();
       client.socket.destroy();
-      await expect.poll(() => world.service.running, { interval: 5 }).toBe(0);
+      await expect.poll(() => world.service.running, soon).toBe(0);
       expect(Date.now() - left).toBeLessThan(1_000);
     }
   });
@@ -97,12 +98,12 @@ describe("a client that goes away", () => {
       { model: "tiny", messages: [{ role: "user", content: "hi" }] },
       { signal: leaving.signal },
     );
-    await expect.poll(() => world.service.running).toBe(1);
+    await expect.poll(() => world.service.running, soon).toBe(1);
     leaving.abort();
     await expect(call).rejects.toThrow("aborted");
-    await expect.poll(() => world.service.running).toBe(0);
+    await expect.poll(() => world.service.running, soon).toBe(0);
     await expect
-      .poll(() => world.metrics.metrics())
+      .poll(() => world.metrics.metrics(), soon)
       .toMatch(/requests_total\{method="POST",route="\/v1\/chat\/completions",status="gone"\} 1/);
   });
 });
@@ -127,7 +128,7 @@ describe("a slow reader", () => {
           before = world.service.pulled;
           return isStill;
         },
-        { interval: 200 },
+        { ...soon, interval: 200 },
       )
       .toBe(true);
     expect(world.service.pulled).toBeLessThan(count);
@@ -148,8 +149,8 @@ describe("a slow reader", () => {
     using client = new RawClient(strict.port);
     client.socket.pause();
     client.write(rawPost(path, askStream));
-    await expect.poll(() => strict.service.running).toBe(1);
-    await expect.poll(() => strict.service.running).toBe(0);
+    await expect.poll(() => strict.service.running, soon).toBe(1);
+    await expect.poll(() => strict.service.running, soon).toBe(0);
   });
 });
 
@@ -186,8 +187,8 @@ describe("a connection", () => {
     };
     using client = new RawClient(world.port);
     client.write(Buffer.concat([rawPost(path, askStream), rawPost(path, ask), Buffer.from(get)]));
-    await expect.poll(() => world.service.requests.length).toBe(2);
-    await expect.poll(() => world.service.running).toBe(1);
+    await expect.poll(() => world.service.requests.length, soon).toBe(2);
+    await expect.poll(() => world.service.running, soon).toBe(1);
     gate.open();
     const text = await client.until((all) => all.includes('"engine"'));
     const places = ['"first"', "[DONE]", '"second"', '"engine"'].map((part) => text.indexOf(part));
@@ -202,9 +203,9 @@ describe("a connection", () => {
     };
     const client = new RawClient(world.port);
     for (let count = 0; count < 20; count += 1) client.write(rawPost(path, askStream));
-    await expect.poll(() => world.service.running).toBe(20);
+    await expect.poll(() => world.service.running, soon).toBe(20);
     client.socket.destroy();
-    await expect.poll(() => world.service.running).toBe(0);
+    await expect.poll(() => world.service.running, soon).toBe(0);
   });
 
   test("may send its body in chunks, byte by byte", async () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { LogFields, Logger } from "../../../src/base/logger.ts";
-import { type InferenceHttpWorld, inferenceHttp } from "../../support/inference-http.ts";
+import { type InferenceHttpWorld, inferenceHttp, soon } from "../../support/inference-http.ts";
 import { accepted } from "../../support/scripted-service.ts";
 
 let world: InferenceHttpWorld;
@@ -94,7 +94,7 @@ test("metrics count requests by route and status, tokens by model, and errors of
 
 test("the log has every request and nothing of a prompt; what nobody expected is an error", async () => {
   await (await world.post("/v1/chat/completions", { ...body, odd: 1 })).text();
-  await expect.poll(() => lines.filter(({ level }) => level === "info")).toHaveLength(1);
+  await expect.poll(() => lines.filter(({ level }) => level === "info"), soon).toHaveLength(1);
   expect(lines).toMatchObject([
     { level: "debug", fields: { ignored: "odd" } },
     {

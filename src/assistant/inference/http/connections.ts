@@ -100,8 +100,6 @@ export class Connections {
     this.#isLooking = false;
     for (const [index, socket] of sockets.entries()) {
       if (states[index] === "gone") socket.destroy();
-      // It is found out when something is written.
-      if (states[index] === "unknown") this.#halfClosed.delete(socket);
     }
     if (this.#looksAgain) this.#look();
     else if ([...this.#halfClosed].some((socket) => this.#isBusy(socket))) {

@@ -5,7 +5,7 @@ import { endianness } from "node:os";
 /**
  * What has become of the other end of a connection that has sent its last byte.
  * reads: it has only closed its sending half, and waits for the answer.
- * gone: nobody holds its end any more. unknown: this system does not tell.
+ * gone: nobody holds its end any more. unknown: it is not to be seen this time, or never on this system.
  */
 export type PeerState = "reads" | "gone" | "unknown";
 
@@ -22,10 +22,10 @@ export async function peerStates(sockets: readonly Socket[]): Promise<readonly P
     if (families.has(table)) readInto(inodes, await textOf(table));
   }
   return ends.map((end) => {
-    // Without our own end in it, the table is not of this connection's network.
-    if (!end || !inodes.has(`${end.own} ${end.peer}`)) return "unknown";
-    const inode = inodes.get(`${end.peer} ${end.own}`);
-    return inode === undefined || inode === "0" ? "gone" : "reads";
+    const inode = end && inodes.get(`${end.peer} ${end.own}`);
+    // The table changes while it is read, so that a line may be missed: that says nothing.
+    if (inode === undefined) return "unknown";
+    return inode === "0" ? "gone" : "reads";
   });
 }
 
