@@ -33,7 +33,7 @@ export function arrayExpression(
 
   const comma = sequence(literal(","), blank);
   const close = sequence(blank, literal("]"));
-  const prefix = prefixLength(part);
+  const prefix = prefixLength(part.facets);
   // After `index` items, at least one: what may come then. From the back, so that each leads to the next.
   let after: Expression | undefined = afterPrefix(language, part, prefix, comma, close, hint);
   let first: Expression | undefined;

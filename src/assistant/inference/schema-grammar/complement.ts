@@ -1,7 +1,7 @@
 import { isObject, own } from "./json.ts";
 import { countAt, listAt, mapAt, numberAt, requiredOf, typesOf } from "./own-keywords.ts";
 import type { Part } from "./part.ts";
-import { anyArray, anyNumber, anyObject, anyString, anyValue } from "./part.ts";
+import { anyArray, anyNumber, anyObject, anyString, anyValue, unseen } from "./part.ts";
 import { pointerTo, refuse } from "./refusal.ts";
 import type { SchemaNode } from "./schema-document.ts";
 import { refusedKeywords, schemaPlaces } from "./schema-keywords.ts";
@@ -24,7 +24,7 @@ export function complementOf(shapes: ShapeContext, node: SchemaNode): readonly P
       refuse(keyword, pointerTo(pointer, keyword), "has no opposite that can be enforced");
     }
   }
-  return shapes.unique(parts);
+  return shapes.unique(parts.map(unseen));
 }
 
 /** Nothing follows from the keyword itself: annotations, and those that others read along with them. */

@@ -21,7 +21,8 @@ export function containsExpression(
   const [contains, second] = part.contains;
   if (!contains) return undefined;
   if (second) refuse("contains", second.pointer, "is asked for twice, which is not followed");
-  if (prefixLength(part) > 0) refuse("contains", contains.pointer, "stands beside prefixItems");
+  if (prefixLength(part.facets) > 0)
+    refuse("contains", contains.pointer, "stands beside prefixItems");
   const { shapes, blank, table } = language;
   const items = itemSchemas(part, 0);
   const other =

@@ -22,6 +22,6 @@ export const schemaLimits = {
   parts: 20_000,
   /** How far `$ref`, allOf, anyOf and the like lead on before an object or an array is entered. */
   inPlaceDepth: 200,
-  /** Wall time of one compilation in the worker. */
+  /** Time on a core of one compilation in the worker. */
   compileMs: 250,
 } as const;

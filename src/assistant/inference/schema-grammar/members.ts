@@ -1,4 +1,4 @@
-import type { ArrayPart, ObjectPart, Schemas } from "./part.ts";
+import type { ArrayFacet, ArrayPart, ObjectPart, Schemas } from "./part.ts";
 import { anyString, anything, bothHold } from "./part.ts";
 import type { ScalarGrammar } from "./scalars.ts";
 
@@ -51,6 +51,6 @@ export function itemSchemas(part: ArrayPart, index: number): Schemas {
 }
 
 /** How many items have schemas of their own; those after them share one. */
-export function prefixLength(part: ArrayPart): number {
-  return Math.max(0, ...part.facets.map((facet) => facet.prefix.length));
+export function prefixLength(facets: readonly ArrayFacet[]): number {
+  return Math.max(0, ...facets.map((facet) => facet.prefix.length));
 }

@@ -29,7 +29,7 @@ export function objectExpression(
   hint: string,
 ): Expression | undefined {
   const extras = extraMembers(language, part, hint);
-  const members = membersOf(language, part, [...declaredNames(part), ...extras.names], hint);
+  const members = membersOf(language, part, [...declaredNames(part), ...extras.names]);
   if (!members) return undefined;
   const needed = members.filter((member) => member.required).length;
   const most = extras.expression ? Number.POSITIVE_INFINITY : members.length;
@@ -60,7 +60,6 @@ function membersOf(
   language: Language,
   part: ObjectPart,
   names: readonly string[],
-  hint: string,
 ): readonly Member[] | undefined {
   const { shapes, blank } = language;
   const members: Member[] = [];

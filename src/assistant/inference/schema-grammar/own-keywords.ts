@@ -160,6 +160,7 @@ function arrayFacetOf(node: SchemaNode, raw: Raw, places: Places): ArrayFacet | 
     const rest = own(raw, "additionalItems");
     return {
       id: places.nextFacet(),
+      negative: false,
       prefix: items.map((_, index) => places.child(node, "items", index)),
       rest: rest === undefined ? undefined : places.child(node, "additionalItems"),
     };
@@ -167,6 +168,7 @@ function arrayFacetOf(node: SchemaNode, raw: Raw, places: Places): ArrayFacet | 
   if (items === undefined && tuple === undefined) return undefined;
   return {
     id: places.nextFacet(),
+    negative: false,
     prefix: (tuple ?? []).map((_: unknown, index: number) =>
       places.child(node, "prefixItems", index),
     ),

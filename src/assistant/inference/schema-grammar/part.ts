@@ -60,6 +60,8 @@ export interface ArrayPart {
 
 export interface ArrayFacet {
   readonly id: number;
+  /** Made from what must not be; `unevaluatedItems` does not see it. */
+  readonly negative: boolean;
   readonly prefix: readonly Schemas[];
   /** Of the items after the prefix; undefined: nothing is said. */
   readonly rest: Schemas | undefined;
@@ -125,6 +127,22 @@ export function lacking(name: string, pointer: string): readonly Part[] {
   return anyValue(pointer).map((part) =>
     part.kind === "object" ? { ...part, forbidden: [name] } : part,
   );
+}
+
+/** The same, made from what must not be: nothing in it counts as evaluated. */
+export function unseen(part: Part): Part {
+  if (part.kind !== "object" && part.kind !== "array") return part;
+  if (part.facets.every((facet) => facet.negative)) return part;
+  return part.kind === "object"
+    ? { ...part, facets: part.facets.map(hide) }
+    : { ...part, facets: part.facets.map(hide) };
+}
+
+/** Another facet, hence another id: its double may be seen. */
+function hide<Facet extends { readonly id: number; readonly negative: boolean }>(
+  facet: Facet,
+): Facet {
+  return facet.negative ? facet : { ...facet, id: -facet.id, negative: true };
 }
 
 export function bothHold(left: Schemas, right: Schemas): Schemas {

@@ -29,11 +29,13 @@ export class SchemaDocument {
   readonly #resources = new Map<string, Resource>();
   readonly #anchors = new Map<string, { raw: unknown; pointer: string; resource: Resource }>();
   readonly #draft4: boolean;
+  readonly #beforeDraft2019: boolean;
 
   constructor(schema: unknown) {
     checkSize(schema);
-    this.#draft4 =
-      isObject(schema) && /draft-0?4/.test(JSON.stringify(own(schema, "$schema") ?? ""));
+    const written = isObject(schema) ? JSON.stringify(own(schema, "$schema") ?? "") : "";
+    this.#draft4 = /draft-0?4/.test(written);
+    this.#beforeDraft2019 = /draft-0?[4-7]/.test(written);
     const resource = this.#resourceOf(schema, "#", { uri: HOME, raw: schema, pointer: "#" });
     this.#resources.set(HOME, resource);
     this.#index(schema, "#", resource);
@@ -102,6 +104,8 @@ export class SchemaDocument {
 
   #idOf(raw: unknown): string | undefined {
     if (!isObject(raw)) return undefined;
+    // Until draft 7, nothing beside a `$ref` counted.
+    if (this.#beforeDraft2019 && own(raw, "$ref") !== undefined) return undefined;
     const id = own(raw, this.#draft4 ? "id" : "$id");
     return typeof id === "string" ? id : undefined;
   }

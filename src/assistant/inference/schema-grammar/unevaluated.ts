@@ -66,7 +66,8 @@ function ofArray(
   part: Extract<Part, { kind: "array" }>,
   schemas: Schemas,
 ): Part {
-  if (part.facets.some((facet) => facet.rest !== undefined)) return part;
+  const seen = part.facets.filter((facet) => !facet.negative);
+  if (seen.some((facet) => facet.rest !== undefined)) return part;
   if (part.contains.length > 0) {
     refuse(
       "unevaluatedItems",
@@ -80,7 +81,8 @@ function ofArray(
       ...part.facets,
       {
         id: shapes.nextFacet(),
-        prefix: Array.from({ length: prefixLength(part) }, () => anything),
+        negative: false,
+        prefix: Array.from({ length: prefixLength(seen) }, () => anything),
         rest: schemas,
       },
     ],

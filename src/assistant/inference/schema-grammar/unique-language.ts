@@ -16,7 +16,8 @@ export function uniqueExpression(
   hint: string,
 ): Expression | undefined {
   const { blank, table, shapes } = language;
-  if (prefixLength(part) > 0) refuse("uniqueItems", part.pointer, "stands beside prefixItems");
+  if (prefixLength(part.facets) > 0)
+    refuse("uniqueItems", part.pointer, "stands beside prefixItems");
   const values: unknown[] = [];
   for (const item of shapes.of(itemSchemas(part, 0))) {
     const named =

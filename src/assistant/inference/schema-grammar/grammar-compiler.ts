@@ -1,0 +1,180 @@
+import { createHash } from "node:crypto";
+import { type Clock, systemClock } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import { AssistantError } from "../../errors.ts";
+import { compileSchema, type GrammarLayout, type GrammarText } from "./compile-schema.ts";
+import { GrammarThread } from "./grammar-thread.ts";
+import type { GrammarRequest } from "./grammar-worker-protocol.ts";
+import { schemaLimits } from "./limits.ts";
+import { scalarGrammar } from "./scalar-grammar.ts";
+import { checkSize } from "./schema-document.ts";
+
+/** Text of grammars and of the schemas that they came from. */
+const CACHE_BYTES_MAX = 16 * 1024 * 1024;
+
+/** Ajv makes code of a schema the first time: it may take longer than a compilation, but not for ever. */
+const VALIDATE_MAX_MS = 2_000;
+
+export interface CompiledGrammar extends GrammarText {
+  /**
+   * What is wrong with a parsed document, one line each; empty where it is valid. A document that cannot be
+   * judged in time counts as wrong. Never rejects.
+   */
+  validate(document: unknown): Promise<readonly string[]>;
+}
+
+interface GrammarCompilerOptions {
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  /** Time on a core of one compilation. */
+  readonly limitMs?: number;
+  /** Bytes of grammars that are kept. */
+  readonly cacheBytesMax?: number;
+}
+
+/**
+ * JSON Schemas as grammars for llama.cpp. One warm thread compiles; what has been compiled is kept, and who
+ * asks for the same while it is under way waits for the same.
+ */
+export class GrammarCompiler implements AsyncDisposable {
+  readonly #logger: Logger;
+  readonly #limitMs: number;
+  readonly #cacheBytesMax: number;
+  readonly #thread: GrammarThread;
+  readonly #cache = new Map<string, CachedGrammar>();
+  readonly #underWay = new Map<string, Promise<GrammarText>>();
+  #cachedBytes = 0;
+
+  constructor(options: GrammarCompilerOptions) {
+    this.#logger = options.logger;
+    this.#limitMs = options.limitMs ?? schemaLimits.compileMs;
+    this.#cacheBytesMax = options.cacheBytesMax ?? CACHE_BYTES_MAX;
+    this.#thread = new GrammarThread({ clock: options.clock ?? systemClock });
+    this.#thread.warm();
+  }
+
+  /**
+   * Rejects with `unsupported_schema`, which names keyword and place, or with the signal's reason. An
+   * abandoned compilation goes on for whoever asks next.
+   */
+  async compile(schema: unknown, signal: AbortSignal): Promise<CompiledGrammar> {
+    const text = textOf(schema);
+    const grammar = await this.#grammar({ type: "compile", schema: text }, text, signal);
+    return { ...grammar, validate: (document) => this.#validate(text, document) };
+  }
+
+  /** A grammar around several schemas, for calls of tools. Rejects as `compile` does. */
+  async compileLayout(layout: GrammarLayout, signal: AbortSignal): Promise<GrammarText> {
+    for (const schema of Object.values(layout.schemas)) textOf(schema);
+    const key = `layout ${JSON.stringify(layout)}`;
+    return await this.#grammar({ type: "layout", layout }, key, signal);
+  }
+
+  /** What is wrong with a document; as `validate` of the compiled schema says it. */
+  validate(schema: unknown, document: unknown): Promise<readonly string[]> {
+    return this.#validate(textOf(schema), document);
+  }
+
+  /** Any JSON object, for response_format `json_object`. */
+  jsonObject(): CompiledGrammar {
+    anyObject ??= compileSchema({ type: "object" }, scalarGrammar);
+    return {
+      ...anyObject,
+      validate: (document) =>
+        Promise.resolve(
+          typeof document === "object" && document !== null && !Array.isArray(document)
+            ? []
+            : ["the document must be object"],
+        ),
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#thread[Symbol.asyncDispose]();
+  }
+
+  async #grammar(request: GrammarRequest, text: string, signal: AbortSignal): Promise<GrammarText> {
+    signal.throwIfAborted();
+    // The order of keys is part of what a schema means here, so the text is the schema.
+    const key = createHash("sha256").update(text).digest("base64url");
+    const cached = this.#cache.get(key);
+    if (cached) {
+      this.#cache.delete(key);
+      this.#cache.set(key, cached);
+      return cached.grammar;
+    }
+    let compiling = this.#underWay.get(key);
+    if (!compiling) {
+      compiling = this.#compile(request, key).finally(() => this.#underWay.delete(key));
+      this.#underWay.set(key, compiling);
+    }
+    return await unlessAborted(compiling, signal);
+  }
+
+  async #compile(request: GrammarRequest, key: string): Promise<GrammarText> {
+    const answer = await this.#thread.ask(request, this.#limitMs);
+    switch (answer.type) {
+      case "grammar":
+        this.#keep(key, answer.text);
+        return answer.text;
+      case "refused":
+        throw new AssistantError("unsupported_schema", answer.message);
+      case "exhausted":
+        throw new AssistantError(
+          "unsupported_schema",
+          `The schema takes more than ${this.#limitMs} ms to compile; make it simpler: fewer alternatives, shorter patterns, smaller bounds`,
+        );
+      default:
+        this.#logger.error(
+          { reason: answer.type === "failed" ? answer.message : answer.type },
+          "a schema was not compiled",
+        );
+        throw new AssistantError("internal", "The schema could not be compiled");
+    }
+  }
+
+  #keep(key: string, grammar: GrammarText): void {
+    const bytes = 2 * (grammar.gbnf.length + grammar.example.length) + 200;
+    if (bytes > this.#cacheBytesMax) return;
+    this.#cache.set(key, { grammar, bytes });
+    this.#cachedBytes += bytes;
+    for (const [oldest, { bytes: freed }] of this.#cache) {
+      if (this.#cachedBytes <= this.#cacheBytesMax) break;
+      this.#cache.delete(oldest);
+      this.#cachedBytes -= freed;
+    }
+  }
+
+  async #validate(schema: string, document: unknown): Promise<readonly string[]> {
+    const answer = await this.#thread.ask(
+      { type: "validate", schema, document },
+      Math.max(this.#limitMs, VALIDATE_MAX_MS),
+    );
+    if (answer.type === "problems") return answer.problems;
+    this.#logger.warn({ reason: answer.type }, "a document was not judged");
+    return ["the document cannot be checked against the schema in time"];
+  }
+}
+
+/** Made when it is first asked for; the schema is our own, and takes no thread. */
+let anyObject: GrammarText | undefined;
+
+interface CachedGrammar {
+  readonly grammar: GrammarText;
+  readonly bytes: number;
+}
+
+/** Depth and size are looked at first: writing out and cloning recurse. */
+function textOf(schema: unknown): string {
+  checkSize(schema);
+  return JSON.stringify(schema) ?? "null";
+}
+
+/** The promise goes on without whoever has left. */
+function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

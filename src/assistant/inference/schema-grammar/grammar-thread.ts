@@ -1,0 +1,180 @@
+import { readFileSync } from "node:fs";
+import { Worker } from "node:worker_threads";
+import type { Clock } from "../../../base/clock.ts";
+import type { GrammarAnswer, GrammarRequest } from "./grammar-worker-protocol.ts";
+
+/** A schema that makes the compiler use more than this ends the thread, not the process. */
+const HEAP_MAX_MB = 192;
+
+/** The thread loads a few hundred kilobytes of code; on a busy machine that takes a while. */
+const START_MAX_MS = 30_000;
+
+export type ThreadAnswer =
+  | Exclude<GrammarAnswer, { type: "ready" }>
+  /** The time was up, or the memory; the thread has been ended, and the next request starts another. */
+  | { readonly type: "exhausted" };
+
+/**
+ * A job's limit is time on a core. On a machine that is busy with models a thread waits for its core, which
+ * is no fault of the schema; for so many times its limit, and no longer.
+ */
+const WALL_FACTOR = 20;
+
+interface Job {
+  readonly request: GrammarRequest;
+  readonly limitMs: number;
+  readonly resolve: (answer: ThreadAnswer) => void;
+}
+
+/**
+ * Compiles and validates beside the event loop, one request after another, and ends what takes too long:
+ * only a thread of its own can be stopped in the middle of a computation.
+ */
+export class GrammarThread {
+  readonly #clock: Clock;
+  readonly #jobs: Job[] = [];
+  #worker: Worker | undefined;
+  #isReady = false;
+  #current: Job | undefined;
+  #cancelTimer: (() => void) | undefined;
+  #isClosed = false;
+  /** Milliseconds that the thread has been on a core, when its present job began. */
+  #spentBefore = 0;
+  #threadNumber: number | undefined;
+
+  constructor(options: { readonly clock: Clock }) {
+    this.#clock = options.clock;
+  }
+
+  /** Starts the thread, so that the first request finds it warm. */
+  warm(): void {
+    this.#start();
+  }
+
+  /** Waits for its turn; the limit counts from there. Never rejects. */
+  ask(request: GrammarRequest, limitMs: number): Promise<ThreadAnswer> {
+    if (this.#isClosed) return Promise.resolve({ type: "failed", message: "it has been closed" });
+    return new Promise((resolve) => {
+      this.#jobs.push({ request, limitMs, resolve });
+      this.#next();
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    const worker = this.#worker;
+    this.#settle({ type: "failed", message: "it has been closed" });
+    for (const job of this.#jobs.splice(0)) {
+      job.resolve({ type: "failed", message: "it has been closed" });
+    }
+    this.#forget();
+    await worker?.terminate();
+  }
+
+  #next(): void {
+    if (this.#current || this.#isClosed || this.#jobs.length === 0) return;
+    this.#start();
+    if (!this.#isReady) return;
+    const job = this.#jobs.shift();
+    if (!job) return;
+    this.#current = job;
+    this.#spentBefore = this.#spentMs() ?? 0;
+    this.#watch(job, job.limitMs, this.#clock.now() + WALL_FACTOR * job.limitMs);
+    this.#worker?.ref();
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+    this.#worker?.postMessage(job.request);
+  }
+
+  /** Looks again as soon as the limit may have been reached. */
+  #watch(job: Job, againMs: number, wallEnd: number): void {
+    this.#cancelTimer = this.#clock.setTimer(againMs, () => {
+      const spent = this.#spentMs();
+      const left = spent === undefined ? 0 : job.limitMs - (spent - this.#spentBefore);
+      if (left <= 0 || this.#clock.now() >= wallEnd) this.#giveUp();
+      else this.#watch(job, Math.max(5, left), wallEnd);
+    });
+  }
+
+  /** Undefined where the system does not say: then the limit is wall time. */
+  #spentMs(): number | undefined {
+    if (this.#threadNumber === undefined) return undefined;
+    try {
+      const [nanoseconds] = readFileSync(
+        `/proc/self/task/${this.#threadNumber}/schedstat`,
+        "utf8",
+      ).split(" ");
+      return Number(nanoseconds) / 1e6;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #start(): void {
+    if (this.#worker || this.#isClosed) return;
+    const worker = startWorker();
+    this.#worker = worker;
+    this.#cancelTimer = this.#clock.setTimer(START_MAX_MS, () => this.#giveUp());
+    worker.on("message", (answer: GrammarAnswer) => {
+      if (worker !== this.#worker) return;
+      this.#cancelTimer?.();
+      if (answer.type === "ready") {
+        this.#isReady = true;
+        this.#threadNumber = answer.thread;
+        // An idle compiler keeps no process from ending.
+        worker.unref();
+      } else this.#settle(answer);
+      this.#next();
+    });
+    // Out of memory, or unable to load; `exit` follows.
+    worker.on("error", () => this.#fallen(worker));
+    worker.once("exit", () => this.#fallen(worker));
+  }
+
+  #settle(answer: ThreadAnswer): void {
+    this.#cancelTimer?.();
+    const job = this.#current;
+    this.#current = undefined;
+    this.#worker?.unref();
+    job?.resolve(answer);
+  }
+
+  #giveUp(): void {
+    const worker = this.#worker;
+    if (!worker) return;
+    this.#fallen(worker);
+    worker.terminate().catch(() => {});
+  }
+
+  #fallen(worker: Worker): void {
+    if (worker !== this.#worker) return;
+    const wasReady = this.#isReady;
+    this.#forget();
+    // A thread that does not come up would not come up for the next request either.
+    if (!wasReady) this.#current ??= this.#jobs.shift();
+    this.#settle(wasReady ? { type: "exhausted" } : { type: "failed", message: "no thread" });
+    this.#next();
+  }
+
+  #forget(): void {
+    this.#cancelTimer?.();
+    this.#worker = undefined;
+    this.#isReady = false;
+    this.#threadNumber = undefined;
+  }
+}
+
+/** From dist/ it is JavaScript; under the tests and tsx it is TypeScript, which a thread has to be taught. */
+function startWorker(): Worker {
+  const resourceLimits = { maxOldGenerationSizeMb: HEAP_MAX_MB };
+  if (!import.meta.url.endsWith(".ts")) {
+    return new Worker(new URL("./grammar-worker.js", import.meta.url), { resourceLimits });
+  }
+  const [tsx, entry] = [
+    import.meta.resolve("tsx/esm/api"),
+    import.meta.url.replace("grammar-thread", "grammar-worker"),
+  ];
+  return new Worker(
+    `import(${JSON.stringify(tsx)}).then(({ register }) => { register(); return import(${JSON.stringify(entry)}); });`,
+    { eval: true, resourceLimits },
+  );
+}

@@ -1,0 +1,81 @@
+import { readlinkSync } from "node:fs";
+import { parentPort } from "node:worker_threads";
+import { messageOf } from "../../../base/errors.ts";
+import { AssistantError } from "../../errors.ts";
+import { compileLayout, compileSchema } from "./compile-schema.ts";
+import { type DocumentValidator, documentValidator } from "./document-validator.ts";
+import type { GrammarAnswer, GrammarRequest } from "./grammar-worker-protocol.ts";
+import { scalarGrammar } from "./scalar-grammar.ts";
+
+/** Validators that are kept; each is a few functions that Ajv has made. */
+const VALIDATORS_MAX = 64;
+
+const validators = new Map<string, DocumentValidator>();
+
+/** What a document that Ajv could not judge is called; it is never taken for valid. */
+const notJudged = "the document cannot be checked against the schema";
+
+// The first compilation is slow, because nothing is optimised yet: it is not a client's.
+for (const schema of [
+  {
+    type: "object",
+    properties: { a: { type: "string", pattern: "^a+$" }, b: { type: "integer" } },
+  },
+  { anyOf: [{ type: "array", items: { enum: ["a", "b"] }, maxItems: 3 }, { type: "number" }] },
+]) {
+  compileSchema(schema, scalarGrammar);
+  documentValidator(schema)({});
+}
+parentPort?.on("message", (request: GrammarRequest) => answer(respond(request)));
+answer({ type: "ready", thread: threadNumber() });
+
+function threadNumber(): number | undefined {
+  try {
+    return Number(readlinkSync("/proc/thread-self").split("/").at(-1));
+  } catch {
+    return undefined;
+  }
+}
+
+function answer(message: GrammarAnswer): void {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+  parentPort?.postMessage(message);
+}
+
+function respond(request: GrammarRequest): GrammarAnswer {
+  try {
+    switch (request.type) {
+      case "compile":
+        return {
+          type: "grammar",
+          text: compileSchema(JSON.parse(request.schema), scalarGrammar),
+        };
+      case "layout":
+        return { type: "grammar", text: compileLayout(request.layout, scalarGrammar) };
+      default:
+        return { type: "problems", problems: problemsOf(request.schema, request.document) };
+    }
+  } catch (error) {
+    return error instanceof AssistantError
+      ? { type: "refused", message: error.message }
+      : { type: "failed", message: messageOf(error) };
+  }
+}
+
+function problemsOf(schema: string, document: unknown): readonly string[] {
+  let validator = validators.get(schema);
+  if (!validator) {
+    try {
+      validator = documentValidator(JSON.parse(schema));
+    } catch {
+      validator = () => [notJudged];
+    }
+  }
+  validators.delete(schema);
+  validators.set(schema, validator);
+  for (const oldest of validators.keys()) {
+    if (validators.size <= VALIDATORS_MAX) break;
+    validators.delete(oldest);
+  }
+  return validator(document);
+}
