@@ -1,11 +1,10 @@
 import { systemClock } from "../../../base/clock.ts";
-import { AssistantError } from "../../errors.ts";
 import type { Prompt } from "../runner.ts";
-import { CompiledTemplate, TemplateRefusal } from "./compiled-template.ts";
+import type { CompiledTemplate } from "./compiled-template.ts";
 import type { PromptPiece } from "./pieces.ts";
+import { compiledTemplate, explained } from "./template-errors.ts";
 import { templateMessages, templateTool } from "./template-messages.ts";
 import { collectPrivateUse, HiddenTexts, mapTexts, TextGuard } from "./text-guard.ts";
-import { TimeLimitError } from "./time-limited.ts";
 
 export type ChatPrompt = Extract<Prompt, { kind: "chat" }>;
 
@@ -35,7 +34,7 @@ export class ChatTemplate {
   /** Throws AssistantError `model_unusable` where the template cannot be read. */
   constructor(options: ChatTemplateOptions) {
     this.#options = options;
-    this.#compiled = compile(options.source);
+    this.#compiled = compiledTemplate(options.source);
     this.#guard = new TextGuard({
       controlTokens: options.vocabulary.controlTokens,
       template: options.source,
@@ -91,7 +90,11 @@ export class ChatTemplate {
       ...Object.fromEntries(
         Object.entries(prompt.variables).map(([name, value]) => [name, mapTexts(value, hide)]),
       ),
-      messages: templateMessages(prompt.messages, traitsOf(this.#compiled), hide),
+      messages: templateMessages(
+        prompt.messages,
+        explained(() => this.#compiled.traits),
+        hide,
+      ),
       // Templates ask whether it is there, or whether it is none.
       ...(tools.length > 0 && { tools }),
       add_generation_prompt: true,
@@ -117,58 +120,4 @@ export function renderChat(
     ready.set(vocabulary, template);
   }
   return template.render(prompt);
-}
-
-function compile(source: string): CompiledTemplate {
-  try {
-    return CompiledTemplate.of(source);
-  } catch (error) {
-    throw new AssistantError("model_unusable", unreadable(error), { cause: error });
-  }
-}
-
-function traitsOf(template: CompiledTemplate): CompiledTemplate["traits"] {
-  return explained(() => template.traits);
-}
-
-function explained<T>(run: () => T): T {
-  try {
-    return run();
-  } catch (error) {
-    if (error instanceof TemplateRefusal) {
-      throw new AssistantError(
-        "invalid_request",
-        `the model's chat template refuses these messages: ${oneLine(error.message)}`,
-        { param: "messages", cause: error },
-      );
-    }
-    if (error instanceof TimeLimitError) {
-      throw new AssistantError(
-        "model_unusable",
-        `the model's chat template ${error.message}; use a file with another template`,
-        { cause: error },
-      );
-    }
-    throw new AssistantError(
-      "invalid_request",
-      `the model's chat template cannot say these messages: ${oneLine(messageOf(error))}`,
-      { param: "messages", cause: error },
-    );
-  }
-}
-
-function unreadable(error: unknown): string {
-  return `the model's chat template cannot be read: ${oneLine(messageOf(error))}; use a file with another template`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-/** What a template raises comes from a file of anybody, and may quote what a client wrote: shown in part. */
-const SHOWN_MAX = 300;
-
-function oneLine(text: string): string {
-  const line = text.replaceAll(/[\s\p{C}]+/gu, " ").trim();
-  return line.length <= SHOWN_MAX ? line : `${line.slice(0, SHOWN_MAX)}…`;
 }

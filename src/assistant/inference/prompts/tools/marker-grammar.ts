@@ -1,0 +1,94 @@
+import type { CodePointRange, Expression } from "../../schema-grammar/expression.ts";
+
+type Rules = Record<string, Expression>;
+
+/**
+ * Text in which `marker` does not occur, and what comes when it does: then `after` has to follow. Each rule
+ * ends with the next one, so that a long text costs llama.cpp no more than a short one. `mayEnd`: the text
+ * may also end without the marker. The rules are named `${name}-0`, ...; the first is handed back.
+ */
+export function textUpTo(
+  marker: string,
+  after: Expression,
+  options: { readonly name: string; readonly mayEnd: boolean; readonly rules: Rules },
+): Expression {
+  const { name, rules, mayEnd } = options;
+  const characters = Array.from(marker);
+  const letters = [...new Set(characters)];
+  const rule = (seen: number): Expression => ({ kind: "rule", name: `${name}-${seen}` });
+  for (let seen = 0; seen < characters.length; seen++) {
+    const choices: Expression[] = mayEnd ? [{ kind: "literal", text: "" }] : [];
+    const leading = letters.map((letter) => [letter, overlap(characters, seen, letter)] as const);
+    for (const [letter, next] of leading) {
+      const rest = next === characters.length ? after : rule(next);
+      choices.push({ kind: "sequence", items: [{ kind: "literal", text: letter }, rest] });
+    }
+    choices.push({ kind: "sequence", items: [anyBut(letters), rule(0)] });
+    rules[`${name}-${seen}`] = { kind: "choice", options: choices };
+  }
+  return rule(0);
+}
+
+/**
+ * Any text but one that begins as one of `beginnings` does; a text that begins so has to go on with what
+ * belongs to it. No beginning may be the beginning of another.
+ */
+export function textUnless(
+  beginnings: ReadonlyMap<string, Expression>,
+  options: { readonly name: string; readonly rules: Rules },
+): Expression {
+  const { name, rules } = options;
+  let count = 0;
+  const any: Expression = { kind: "repeat", item: anyBut([]), min: 0, max: undefined };
+  const ruleOf = (rests: ReadonlyMap<string, Expression>): Expression => {
+    const done = rests.get("");
+    if (done !== undefined) return done;
+    const own = `${name}-${count++}`;
+    const branches = new Map<string, Map<string, Expression>>();
+    for (const [text, after] of rests) {
+      const [letter = "", ...rest] = Array.from(text);
+      const branch = branches.get(letter) ?? new Map<string, Expression>();
+      branches.set(letter, branch.set(rest.join(""), after));
+    }
+    rules[own] = {
+      kind: "choice",
+      options: [
+        { kind: "literal", text: "" },
+        ...[...branches].map(
+          ([letter, further]): Expression => ({
+            kind: "sequence",
+            items: [{ kind: "literal", text: letter }, ruleOf(further)],
+          }),
+        ),
+        { kind: "sequence", items: [anyBut([...branches.keys()]), any] },
+      ],
+    };
+    return { kind: "rule", name: own };
+  };
+  return ruleOf(beginnings);
+}
+
+/** Of `seen` characters of the marker and one more: how many of them may begin the marker anew. */
+function overlap(marker: readonly string[], seen: number, letter: string): number {
+  const text = [...marker.slice(0, seen), letter];
+  for (let length = Math.min(text.length, marker.length); length > 0; length--) {
+    const end = text.slice(text.length - length);
+    if (end.every((character, index) => character === marker[index])) return length;
+  }
+  return 0;
+}
+
+const LAST_CODE_POINT = 0x10ffff;
+
+/** One character that is none of these. */
+function anyBut(characters: readonly string[]): Expression {
+  const points = characters.map((character) => character.codePointAt(0) ?? 0);
+  const ranges: CodePointRange[] = [];
+  let from = 0;
+  for (const point of points.toSorted((left, right) => left - right)) {
+    if (from < point) ranges.push([from, point - 1]);
+    from = point + 1;
+  }
+  ranges.push([from, LAST_CODE_POINT]);
+  return { kind: "class", ranges };
+}

@@ -1,0 +1,134 @@
+import type { GrammarLayout } from "../../schema-grammar/compile-schema.ts";
+import type { Expression } from "../../schema-grammar/expression.ts";
+import { textUnless, textUpTo } from "./marker-grammar.ts";
+import type { ToolFormat } from "./tool-format.ts";
+
+/** What an answer may be. */
+export interface AnswerShape {
+  readonly format: ToolFormat;
+  /** Tools that may be called; none: no calls. */
+  readonly tools: readonly CallableTool[];
+  /** Whether an answer may do without a call. */
+  readonly isCallOptional: boolean;
+  readonly severalCalls: boolean;
+  /** What an answer without a call has to be; undefined: any text. */
+  readonly document: { readonly schema: unknown } | undefined;
+  readonly thinking: Thinking | undefined;
+}
+
+export interface CallableTool {
+  readonly name: string;
+  /** Where it stands in the request. */
+  readonly index: number;
+  /** Of an object. */
+  readonly schema: unknown;
+}
+
+export interface Thinking {
+  readonly open: string;
+  readonly close: string;
+  /** Whether the prompt has opened it already. */
+  readonly isOpened: boolean;
+}
+
+/** The name of the rule for the arguments of a tool. */
+export function argumentsRule(index: number): string {
+  return `arguments-${index}`;
+}
+
+/** The name of the rule for the document that an answer has to be. */
+export const documentRule = "document";
+
+/** Undefined: any text will do. */
+export function answerLayout(shape: AnswerShape): GrammarLayout | undefined {
+  const { tools, document, thinking, isCallOptional } = shape;
+  if (tools.length === 0 && document === undefined) return undefined;
+  const rules: Record<string, Expression> = {};
+  const schemas: Record<string, unknown> = {};
+  if (document !== undefined) schemas[documentRule] = document.schema;
+  for (const tool of tools) schemas[argumentsRule(tool.index)] = tool.schema;
+  const answer = answerExpression(shape, rules);
+  if (thinking === undefined) return { root: answer, rules, schemas };
+  // Blank space as templates have it; without a bound, small models go on for ever.
+  const space: Expression = {
+    kind: "repeat",
+    item: {
+      kind: "class",
+      ranges: [
+        [0x0a, 0x0a],
+        [0x20, 0x20],
+      ],
+    },
+    min: 0,
+    max: 2,
+  };
+  const rest = textUpTo(
+    thinking.close,
+    { kind: "sequence", items: [space, rule("answer")] },
+    { name: "thought", mayEnd: false, rules },
+  );
+  rules["answer"] = answer;
+  if (thinking.isOpened) return { root: rest, rules, schemas };
+  // Free text may begin with thoughts anyway.
+  if (isCallOptional && document === undefined) return { root: answer, rules, schemas };
+  const thought = sequence(literal(thinking.open), rest);
+  return { root: { kind: "choice", options: [rule("answer"), thought] }, rules, schemas };
+}
+
+function answerExpression(shape: AnswerShape, rules: Record<string, Expression>): Expression {
+  const { format, tools, document, isCallOptional } = shape;
+  if (tools.length === 0) return rule(documentRule);
+  rules["call"] = {
+    kind: "choice",
+    options: tools.map((tool) =>
+      sequence(
+        literal(nameText(format, tool.name) + format.between),
+        rule(argumentsRule(tool.index)),
+        literal(format.after),
+      ),
+    ),
+  };
+  const further = sequence(literal(format.separator + format.before), rule("call"));
+  const isMany = shape.severalCalls && format.several;
+  const rest: readonly Expression[] = [
+    rule("call"),
+    ...(isMany ? [{ kind: "repeat", item: further, min: 0, max: undefined } as const] : []),
+    literal(format.close),
+  ];
+  const begin = format.open + format.before;
+  const calls = sequence(literal(begin), ...rest);
+  if (!isCallOptional) return calls;
+  if (document !== undefined) return { kind: "choice", options: [rule(documentRule), calls] };
+  if (format.marker !== undefined) {
+    const after = sequence(literal(begin.slice(format.marker.length)), ...rest);
+    return textUpTo(format.marker, after, { name: "text", mayEnd: true, rules });
+  }
+  const beginnings = tools.map((tool): [string, Expression] => [
+    `${begin}${nameText(format, tool.name)}"`,
+    sequence(
+      literal(format.between.slice(1)),
+      rule(argumentsRule(tool.index)),
+      literal(format.after + format.close),
+    ),
+  ]);
+  return textUnless(new Map(beginnings), { name: "text", rules });
+}
+
+function nameText(format: ToolFormat, name: string): string {
+  return format.isObject ? JSON.stringify(name).slice(1, -1) : name;
+}
+
+function literal(text: string): Expression {
+  return { kind: "literal", text };
+}
+
+function rule(name: string): Expression {
+  return { kind: "rule", name };
+}
+
+function sequence(...items: readonly Expression[]): Expression {
+  return {
+    kind: "sequence",
+    items: items.filter((item) => item.kind !== "literal" || item.text !== ""),
+  };
+}
