@@ -12,11 +12,17 @@ export class Reader {
   over = false;
   /** Resolves with `over`; never rejects. */
   readonly done: Promise<void>;
+  /** Resolves when it has said something, or is over. */
+  readonly begun: Promise<void>;
+  #onBegun: () => void = () => {};
   readonly #iterator: AsyncIterator<GenerateEvent>;
   #pause: Promise<void> | undefined;
 
   constructor(events: AsyncIterable<GenerateEvent>) {
     this.#iterator = events[Symbol.asyncIterator]();
+    this.begun = new Promise((resolve) => {
+      this.#onBegun = resolve;
+    });
     this.done = this.#read();
   }
 
@@ -46,6 +52,7 @@ export class Reader {
       this.error = error;
     }
     this.over = true;
+    this.#onBegun();
   }
 
   #take(event: GenerateEvent): void {
@@ -60,6 +67,7 @@ export class Reader {
     else {
       this.text += event.text;
       this.logprobs.push(...(event.logprobs ?? []));
+      this.#onBegun();
     }
   }
 }

@@ -220,7 +220,8 @@ export class ScriptedRunner implements Runner {
   }
 
   #script(prompt: string, sampling: Sampling): Script {
-    if (sampling.grammar !== undefined) return { tokens: words(sampling.grammarExample ?? "") };
+    if (sampling.grammar !== undefined)
+      return { tokens: Array.from(sampling.grammarExample ?? "") };
     return this.#options.script?.(prompt) ?? { tokens: words(`You said: ${prompt}`) };
   }
 

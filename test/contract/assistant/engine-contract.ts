@@ -1,0 +1,325 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type {
+  Engine,
+  GenerateJob,
+  LoadedModel,
+  ModelFile,
+} from "../../../src/assistant/inference/engine.ts";
+import { CountingCores } from "../../support/counting-cores.ts";
+import { Reader } from "../../support/reader.ts";
+import { plainSampling, textJob } from "../../support/scripted-engine.ts";
+
+/** What the contract needs beside an engine. */
+export interface EngineHarness extends AsyncDisposable {
+  readonly engine: Engine;
+  /** Generates. */
+  readonly file: ModelFile;
+  /** Embeds; may be the same. */
+  readonly embeddingFile: ModelFile;
+  /** Cannot be loaded; undefined: this engine reads no files. */
+  readonly damagedFile: ModelFile | undefined;
+  /** What it tells of itself. */
+  readonly name: string;
+}
+
+const CONTEXT_TOKENS = 512;
+const SEQUENCES = 2;
+const alphabet = "abcdefghijklmnopqrstuvwxyz ";
+
+/** The behaviour that the service relies on, on any adapter of Engine. */
+export function engineContract(adapter: string, open: () => Promise<EngineHarness>): void {
+  describe(`the engine port on ${adapter}`, () => {
+    let harness: EngineHarness;
+    let model: LoadedModel;
+    const cores = new CountingCores();
+    const signal = new AbortController().signal;
+
+    beforeAll(async () => {
+      harness = await open();
+      model = await load(harness.file);
+    }, 120_000);
+    afterAll(async () => {
+      await model[Symbol.asyncDispose]();
+      await harness.engine[Symbol.asyncDispose]();
+      await harness[Symbol.asyncDispose]();
+    }, 60_000);
+
+    function load(file: ModelFile): Promise<LoadedModel> {
+      const sizes = { contextTokens: CONTEXT_TOKENS, sequences: SEQUENCES };
+      return harness.engine.load({ ...file, ...sizes, memoryBytesMax: 2 ** 31, cores }, signal);
+    }
+
+    function ask(text: string, changes: Partial<GenerateJob> = {}, until = signal): Reader {
+      return new Reader(model.generate(textJob(text, { maxTokens: 16, ...changes }), until));
+    }
+
+    /** The answer, all of it. */
+    async function answer(text: string, changes: Partial<GenerateJob> = {}): Promise<Reader> {
+      const reader = ask(text, changes);
+      await reader.done;
+      if (reader.error !== undefined) throw reader.error;
+      return reader;
+    }
+
+    async function idle(): Promise<void> {
+      await expect.poll(() => model.load, { timeout: 10_000 }).toEqual({ active: 0, queued: 0 });
+    }
+
+    it("says who it is, and what a model would take", async () => {
+      expect(harness.engine.name).toBe(harness.name);
+      const facts = await harness.engine.inspect(harness.file, signal);
+      expect(facts.architecture).not.toBe("");
+      const one = facts.memoryBytes({ contextTokens: 512, sequences: 1 });
+      expect(facts.memoryBytes({ contextTokens: 512, sequences: 4 })).toBeGreaterThan(one);
+      expect(model.facts.architecture).toBe(facts.architecture);
+    });
+
+    it("refuses what cannot be loaded, without its path", async () => {
+      const { damagedFile } = harness;
+      if (!damagedFile) return;
+      for (const refused of [
+        await refusal(harness.engine.inspect(damagedFile, signal)),
+        await refusal(load(damagedFile)),
+      ]) {
+        expect(refused).toMatchObject({ code: "model_unusable" });
+        expect(String(refused)).not.toContain(damagedFile.path);
+      }
+    });
+
+    it("loads nothing for somebody who went away", async () => {
+      const request = { ...harness.file, contextTokens: undefined, sequences: undefined };
+      const reason = new Error("gone");
+      const gone = AbortSignal.abort(reason);
+      const loading = harness.engine.load({ ...request, memoryBytesMax: 2 ** 31, cores }, gone);
+      await expect(loading).rejects.toBe(reason);
+    });
+
+    it("loads a model of the size that was asked for", () => {
+      expect(model.id).toBe(harness.file.id);
+      expect(model.contextTokens).toBe(CONTEXT_TOKENS);
+      expect(model.sequences).toBe(SEQUENCES);
+      expect(model.threads).toBeGreaterThanOrEqual(1);
+      expect(model.memoryBytes).toBeGreaterThan(0);
+    });
+
+    it("answers: the start, the text, the end", async () => {
+      const prompt = { kind: "text", text: "Once upon a time" } as const;
+      const tokens = await model.encode(prompt, signal);
+      const reader = await answer(prompt.text);
+      expect(reader.started).toMatchObject({ promptTokens: tokens.length });
+      expect(reader.end?.completionTokens).toBeGreaterThan(0);
+      expect(reader.end?.completionTokens).toBeLessThanOrEqual(16);
+    });
+
+    it("answers to a chat, and to tokens", async () => {
+      const chat = {
+        kind: "chat",
+        messages: [
+          { role: "system", content: "You are of few words." },
+          { role: "user", content: "Who are you?" },
+        ],
+        tools: [],
+        variables: {},
+      } as const;
+      const tokens = await model.encode(chat, signal);
+      const ofChat = await answer("", { prompt: chat });
+      const ofTokens = await answer("", { prompt: { kind: "tokens", tokens } });
+      expect(ofChat.started?.promptTokens).toBe(tokens.length);
+      expect(ofTokens.text).toBe(ofChat.text);
+    });
+
+    it("ends with `length` at the limit", async () => {
+      const reader = await answer("Count.", { ...literal(alphabet.repeat(10)), maxTokens: 3 });
+      expect(reader.end).toMatchObject({ reason: "length", completionTokens: 3 });
+      expect(alphabet.startsWith(reader.text)).toBe(true);
+      expect(reader.text).not.toBe("");
+    });
+
+    it("ends with `stop` where the model ends", async () => {
+      const reader = await answer("Yes or no?", literal("yes"));
+      expect(reader.text).toBe("yes");
+      expect(reader.end?.reason).toBe("stop");
+    });
+
+    it("ends before a stop text, wherever tokens part", async () => {
+      const reader = await answer("Say it.", { ...literal(alphabet), stop: ["xyz", "lmnop"] });
+      expect(reader.text).toBe("abcdefghijk");
+      expect(reader.end?.reason).toBe("stop");
+    });
+
+    it("refuses a prompt that leaves no room, with both counts", async () => {
+      const [token = 0] = await model.encode({ kind: "text", text: "a" }, signal);
+      const tokens = Array.from({ length: CONTEXT_TOKENS }, () => token);
+      const reader = ask("", { prompt: { kind: "tokens", tokens } });
+      await reader.done;
+      expect(reader.error).toMatchObject({ code: "context_length_exceeded" });
+      expect(String(reader.error)).toMatch(/512.*512/);
+    });
+
+    it("tells the logprob of each token with its text", async () => {
+      const sampling = { ...plainSampling, logprobs: 2 };
+      const reader = await answer("Say some words.", { sampling });
+      expect(reader.logprobs).toHaveLength(reader.end?.completionTokens ?? 0);
+      const bytes = reader.logprobs.flatMap((token) => token.bytes);
+      expect(Buffer.from(bytes).toString()).toContain(reader.text.replace(/\ufffd+$/, ""));
+      for (const { logprob, top } of reader.logprobs) {
+        expect(logprob).toBeLessThanOrEqual(0);
+        expect(top.length).toBeLessThanOrEqual(2);
+      }
+    });
+
+    it("has the beginning of a conversation still when it goes on", async () => {
+      const text = "This is a conversation that goes on and on. ".repeat(3);
+      await answer(text, { maxTokens: 1 });
+      const reader = await answer(`${text} And so on.`);
+      const { promptTokens = 0, cachedTokens = 0 } = reader.started ?? {};
+      expect(cachedTokens).toBeGreaterThan(promptTokens / 2);
+      expect(cachedTokens).toBeLessThan(promptTokens);
+    });
+
+    it("answers to more at once than it has sequences", async () => {
+      const texts = Array.from({ length: 6 }, (_, at) => alphabet.slice(at, at + 12));
+      const readers = await Promise.all(texts.map((text) => answer("Say it.", literal(text))));
+      expect(readers.map(({ text }) => text)).toEqual(texts);
+      await idle();
+    });
+
+    it("lets interactive requests go first, and the others lose nothing", async () => {
+      const background = ["one ", "two "].map((name) =>
+        ask("Say it.", { ...literal(name + alphabet.repeat(4)), priority: "background" }),
+      );
+      await Promise.all(background.map((reader) => reader.begun));
+      const urgent = await answer("Quick.", literal("at once"));
+      expect(urgent.text).toBe("at once");
+      await Promise.all(background.map(({ done }) => done));
+      expect(background.map(({ text }) => text)).toEqual(
+        ["one ", "two "].map((name) => name + alphabet.repeat(4)),
+      );
+    });
+
+    it("frees everything of those who go away, wherever they are", async () => {
+      for (let number = 0; number < 30; number += 1) {
+        const leaving = new AbortController();
+        const reader = ask(`Number ${number}`, literal(alphabet.repeat(8)), leaving.signal);
+        if (number % 3 === 1) await reader.begun;
+        if (number % 2 === 0) leaving.abort(new Error("gone"));
+        else await reader.leave();
+        await reader.done;
+        expect(reader.text).not.toBe(alphabet.repeat(8));
+      }
+      await idle();
+      expect((await answer("Still there?", literal("yes"))).text).toBe("yes");
+    });
+
+    it("rejects with the reason of the abort", async () => {
+      const reason = new Error("gone");
+      const reader = ask("x", {}, AbortSignal.abort(reason));
+      await reader.done;
+      expect(reader.error).toBe(reason);
+      const encoding = model.encode({ kind: "text", text: "x" }, AbortSignal.abort(reason));
+      await expect(encoding).rejects.toBe(reason);
+      const embedding = model.embed(["x"], { priority: "interactive" }, AbortSignal.abort(reason));
+      await expect(embedding).rejects.toBe(reason);
+    });
+
+    it("is stalled by nobody who does not read", async () => {
+      const slow = ask("Slow.", literal(alphabet.repeat(12)));
+      await slow.begun;
+      const goOn = slow.pause();
+      for (let number = 0; number < 4; number += 1)
+        expect((await answer("Quick.", literal("at once"))).text).toBe("at once");
+      goOn();
+      await slow.done;
+      expect(slow.text).toBe(alphabet.repeat(12));
+    });
+
+    it("gives the cores back when there is nothing to do", async () => {
+      await answer("Anything.");
+      await idle();
+      await expect.poll(() => cores.held, { timeout: 10_000 }).toBe(false);
+      expect(cores.asked).toBeGreaterThan(0);
+    });
+
+    describe("embeddings", () => {
+      let embedder: LoadedModel;
+      const options = { priority: "interactive" } as const;
+
+      beforeAll(async () => {
+        embedder =
+          harness.embeddingFile === harness.file ? model : await load(harness.embeddingFile);
+      }, 120_000);
+      afterAll(async () => {
+        if (embedder !== model) await embedder[Symbol.asyncDispose]();
+      });
+
+      it("are of length 1, in the order of the texts, the same for the same text", async () => {
+        const texts = ["a cat", "a much longer text about dogs, cats and horses", "a cat"];
+        const { vectors, tokens } = await embedder.embed(texts, options, signal);
+        expect(vectors.map((vector) => vector.length)).toEqual(
+          texts.map(() => embedder.facts.embeddingLength),
+        );
+        for (const vector of vectors) expect(Math.hypot(...vector)).toBeCloseTo(1, 4);
+        expect(vectors[0]).toEqual(vectors[2]);
+        expect(vectors[0]).not.toEqual(vectors[1]);
+        expect(tokens[0]).toBe(tokens[2]);
+        expect(tokens[1]).toBeGreaterThan(tokens[0] ?? 0);
+        expect(await embedder.embed([], options, signal)).toEqual({ vectors: [], tokens: [] });
+      });
+
+      it("of many texts are those of each alone", async () => {
+        const texts = Array.from({ length: 60 }, (_, at) => `text ${at} `.repeat(1 + (at % 7)));
+        const all = await embedder.embed(texts, options, signal);
+        expect(all.vectors).toHaveLength(60);
+        for (const at of [0, 17, 59]) {
+          const alone = await embedder.embed([texts[at] ?? ""], options, signal);
+          const product = dot(all.vectors[at], alone.vectors[0]);
+          expect(product).toBeGreaterThan(0.999);
+          expect(all.tokens[at]).toBe(alone.tokens[0]);
+        }
+      });
+
+      it("of a text that is too long are refused by its place", async () => {
+        const texts = ["short", "words and more words ".repeat(embedder.contextTokens)];
+        const refused = await refusal(embedder.embed(texts, options, signal));
+        expect(refused).toMatchObject({ code: "context_length_exceeded", param: "input[1]" });
+        expect((await embedder.embed(["short"], options, signal)).vectors).toHaveLength(1);
+      });
+    });
+
+    it("tells everybody when it is unloaded, then and later", async () => {
+      const other = await load(harness.file);
+      const job = textJob("Slow.", literal(alphabet.repeat(12)));
+      const reader = new Reader(other.generate(job, signal));
+      await reader.begun;
+      await other[Symbol.asyncDispose]();
+      await reader.done;
+      expect(reader.error).toMatchObject({ code: "shutting_down" });
+      const late = new Reader(other.generate(job, signal));
+      await late.done;
+      expect(late.error).toMatchObject({ code: "shutting_down" });
+    });
+  });
+}
+
+/** An answer that can be nothing else, so that whatever is lost or doubled shows. */
+function literal(text: string): Partial<GenerateJob> {
+  const sampling = {
+    ...plainSampling,
+    grammar: `root ::= ${JSON.stringify(text)}`,
+    grammarExample: text,
+  };
+  return { sampling, maxTokens: 400 };
+}
+
+async function refusal(work: Promise<unknown>): Promise<unknown> {
+  try {
+    await work;
+  } catch (error) {
+    return error;
+  }
+  throw new Error("nothing was refused");
+}
+
+function dot(one: Float32Array | undefined, other: Float32Array | undefined): number {
+  return one?.reduce((sum, value, at) => sum + value * (other?.[at] ?? 0), 0) ?? 0;
+}
