@@ -101,8 +101,10 @@ export class ScriptedModel implements LoadedModel {
 
   /** As if its process were killed: whatever is computed fails, and `ended` says so. */
   crash(reason = "killed by SIGSEGV"): void {
+    const isIdle = this.load.active === 0;
     this.runner.crash();
-    this.#onCrash({ reason });
+    // As with a process: whoever was served hears of it first.
+    if (isIdle) this.#onCrash({ reason });
   }
 
   generate(job: GenerateJob, signal: AbortSignal): AsyncIterable<GenerateEvent> {
