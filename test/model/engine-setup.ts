@@ -1,9 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import { systemClock } from "../../src/base/clock.ts";
-import { silentLogger } from "../../src/base/logger.ts";
 import type {
   Cores,
   GenerateEvent,
@@ -12,6 +10,8 @@ import type {
 } from "../../src/assistant/inference/engine.ts";
 import { LlamaEngine } from "../../src/assistant/inference/llama/llama-engine.ts";
 import type { Sampling } from "../../src/assistant/inference/runner.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
 import { plainSampling } from "./runner-setup.ts";
 
 /** Cores that nobody else wants. */
@@ -21,7 +21,7 @@ export const ownCores: Cores = {
   onContest: () => () => {},
 };
 
-export const never = new AbortController().signal;
+export const never: AbortSignal = new AbortController().signal;
 
 /** An engine with one thread and a folder of its own, for all tests of a file. */
 export function setUpEngine(): () => LlamaEngine {
