@@ -83,7 +83,7 @@ export class AnswerTextReader {
     if (delta?.type === "text") {
       if (this.#logprobs.length > 0) deltas[last] = { ...delta, logprobs: this.#logprobs };
       this.#logprobs = [];
-    } else if (deltas.length > 0) {
+    } else if (deltas.length > 0 || this.#thoughts?.isAnswering === false) {
       this.#logprobs = [];
     } else if (isAsked && this.#thoughts === undefined && this.#calls === undefined) {
       deltas.push({ type: "text", text: "", logprobs: this.#logprobs });

@@ -1,4 +1,3 @@
-import { systemClock } from "../../../base/clock.ts";
 import type { Prompt } from "../runner.ts";
 import type { CompiledTemplate } from "./compiled-template.ts";
 import type { PromptPiece } from "./pieces.ts";
@@ -39,10 +38,6 @@ export class ChatTemplate {
       controlTokens: options.vocabulary.controlTokens,
       template: options.source,
     });
-  }
-
-  get source(): string {
-    return this.#options.source;
   }
 
   /**
@@ -103,21 +98,4 @@ export class ChatTemplate {
     };
     return texts.pieces(explained(() => this.#compiled.render(variables, this.#options.now())));
   }
-}
-
-/** Templates with what they know of their vocabulary; a model has one vocabulary for as long as it is loaded. */
-const ready = new WeakMap<ChatVocabulary, ChatTemplate>();
-
-/** Renders a conversation; see `ChatTemplate`. */
-export function renderChat(
-  source: string,
-  prompt: ChatPrompt,
-  vocabulary: ChatVocabulary,
-): readonly PromptPiece[] {
-  let template = ready.get(vocabulary);
-  if (template?.source !== source) {
-    template = new ChatTemplate({ source, vocabulary, now: () => systemClock.now() });
-    ready.set(vocabulary, template);
-  }
-  return template.render(prompt);
 }

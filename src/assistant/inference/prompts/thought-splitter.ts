@@ -23,6 +23,11 @@ export class ThoughtSplitter {
     this.#state = thinking.isOpened ? "thinking" : "start";
   }
 
+  /** False while what comes is thoughts, or the blank space after them. */
+  get isAnswering(): boolean {
+    return this.#state === "start" || (this.#state === "answer" && !this.#isBlankSoFar);
+  }
+
   push(text: string): readonly Part[] {
     this.#held += text;
     const parts: Part[] = [];

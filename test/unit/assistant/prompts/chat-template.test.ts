@@ -3,7 +3,6 @@ import { AssistantError } from "../../../../src/assistant/errors.ts";
 import {
   type ChatPrompt,
   ChatTemplate,
-  renderChat,
 } from "../../../../src/assistant/inference/prompts/chat-template.ts";
 import type { ChatMessage } from "../../../../src/assistant/inference/runner.ts";
 import { type Family, family } from "./templates.ts";
@@ -163,11 +162,3 @@ function render(
   const pieces = chat.render({ kind: "chat", messages, tools, variables });
   return pieces.map((piece) => piece.text).join("");
 }
-
-test("a template of a loaded model is made ready once", () => {
-  const { template, vocabulary } = family("chatMl");
-  const prompt: ChatPrompt = { kind: "chat", messages: [question], tools: [], variables: {} };
-  expect(renderChat(template, prompt, vocabulary)).toEqual([
-    { text: expect.stringContaining(question.content), special: true },
-  ]);
-});
