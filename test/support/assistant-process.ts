@@ -45,9 +45,16 @@ export class AssistantProcess implements AsyncDisposable {
   #child: ChildProcess | undefined;
   #ready: AssistantReady | undefined;
 
-  /** `--threads 1` unless the flags say otherwise: tests share the cores with others. */
+  /**
+   * `--threads 1` unless the flags say otherwise: tests share the cores with others. A `--data-dir` in
+   * them is used, and removed at the end, like one of its own.
+   */
   static async start(flags: readonly string[] = []): Promise<AssistantProcess> {
-    const dataDir = await mkdtemp(join(tmpdir(), "berth-assistant-"));
+    const given = flags[flags.indexOf("--data-dir") + 1];
+    const dataDir =
+      flags.includes("--data-dir") && given !== undefined
+        ? given
+        : await mkdtemp(join(tmpdir(), "berth-assistant-"));
     const daemon = new AssistantProcess(dataDir, flags);
     onTestFailed(() => void process.stderr.write(`${daemon.log}\n`));
     try {

@@ -48,7 +48,7 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   const retryAfter =
     known.retryAfterSeconds ?? (known.code === "queue_full" ? QUEUE_FULL_RETRY_SECONDS : undefined);
   if (retryAfter !== undefined) reply.header("retry-after", String(retryAfter));
-  if (row.retry === false && retryAfter === undefined) reply.header("x-should-retry", "false");
+  if (row.retry === false) reply.header("x-should-retry", "false");
   if (isReadToItsEnd(request)) reply.removeHeader("connection");
   void reply
     .code(row.status)

@@ -27,10 +27,15 @@ export class LoadFailures {
     failure: { error: AssistantError; now: number; heldMs: number; fileStamp: number },
   ): Failure {
     const before = failure.heldMs >= HEALTHY_MS ? 0 : (this.#failures.get(id)?.count ?? 0);
+    // Memory may be free the next moment, and finding out takes no load.
+    const waitMs =
+      failure.error.code === "insufficient_memory"
+        ? 0
+        : Math.min(FIRST_MS * 2 ** before, LONGEST_MS);
     const added = {
       error: failure.error,
       count: before + 1,
-      retryAt: failure.now + Math.min(FIRST_MS * 2 ** before, LONGEST_MS),
+      retryAt: failure.now + waitMs,
       fileStamp: failure.fileStamp,
     };
     this.#failures.set(id, added);

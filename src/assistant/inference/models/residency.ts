@@ -103,8 +103,9 @@ export class Residency implements AsyncDisposable {
     return [...this.#resident.values()].flatMap(({ model }) => (model ? [model] : []));
   }
 
-  /** Loads it and keeps it, whether anybody asks for it or not. */
+  /** Loads it by hand, which is tried at once whatever went wrong before. */
   async load(id: string, signal: AbortSignal): Promise<LoadedModel> {
+    this.#failures.forget(id);
     const lease = await this.acquire(await this.#options.known.find(id), {}, signal);
     try {
       return lease.model;
