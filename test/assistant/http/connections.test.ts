@@ -142,15 +142,19 @@ describe("a slow reader", () => {
 
   test("that never reads on is cut off", async () => {
     await using strict = await inferenceHttp({ limits: { stalledMs: 50 } });
+    const count = 5_000;
     strict.service.script = async function* () {
       yield accepted;
-      for (;;) yield { type: "text", choice: 0, text: "x".repeat(10_000) };
+      for (let at = 0; at < count; at += 1) {
+        yield { type: "text", choice: 0, text: "x".repeat(10_000) };
+      }
     };
     using client = new RawClient(strict.port);
     client.socket.pause();
     client.write(rawPost(path, askStream));
-    await expect.poll(() => strict.service.running, soon).toBe(1);
+    await expect.poll(() => strict.service.aborted, soon).toBe(1);
     await expect.poll(() => strict.service.running, soon).toBe(0);
+    expect(strict.service.pulled).toBeLessThan(count);
   });
 });
 
