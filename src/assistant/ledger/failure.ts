@@ -1,4 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
+import { sqliteFailure } from "../../base/sqlite.ts";
 
 /**
  * Why the ledger cannot be written or read.
@@ -31,20 +32,20 @@ export class LedgerFailure extends Error {
 }
 
 /** A LedgerFailure for whatever was thrown; texts of the system may name paths, so they stay in the cause. */
-export function ledgerFailure(error: unknown): LedgerFailure {
-  if (error instanceof LedgerFailure) return error;
-  if (error instanceof BerthError) {
-    if (error.code === "disk_full") return diskFull(error);
-    if (error.code === "store_corrupt")
-      return new LedgerFailure("io", "the ledger's database is damaged and cannot be read", {
-        hint: "keep its files for an inquiry, and restore the state directory from a backup",
-        cause: error,
-      });
-    const code = codeOf(error.cause);
-    return new LedgerFailure("io", `the ledger's files cannot be used${code}`, { cause: error });
-  }
-  const code = codeOf(error);
-  if (code === " (ENOSPC)" || code === " (EDQUOT)") return diskFull(error);
+export function ledgerFailure(thrown: unknown): LedgerFailure {
+  if (thrown instanceof LedgerFailure) return thrown;
+  const error = sqliteFailure(thrown);
+  if (!(error instanceof BerthError))
+    return new LedgerFailure("io", `the ledger's files cannot be used${codeOf(error)}`, {
+      cause: error,
+    });
+  if (error.code === "disk_full") return diskFull(error);
+  if (error.code === "store_corrupt")
+    return new LedgerFailure("io", "the ledger's database is damaged and cannot be read", {
+      hint: "keep its files for an inquiry, and restore the state directory from a backup",
+      cause: error,
+    });
+  const code = codeOf(error.cause);
   return new LedgerFailure("io", `the ledger's files cannot be used${code}`, { cause: error });
 }
 

@@ -77,6 +77,8 @@ class ThreadedLedger implements OpenLedger {
   #size = 0;
   #commits = 0;
   #isFull = false;
+  /** A commit found no space: that is to be recorded before anything else is accepted. */
+  #mustRecordFull = false;
   #lastError: LedgerState["lastError"];
   #retryMs = RETRY_MS_MIN;
   #retryAtMs = 0;
@@ -185,7 +187,10 @@ class ThreadedLedger implements OpenLedger {
   async #ask(request: WriterRequest): Promise<WriterAnswer> {
     if (!this.#thread) throw this.#unavailable();
     const answer = await this.#thread.ask(request);
-    if (answer.type === "failed") this.#fall(answer);
+    if (answer.type === "failed") {
+      this.#mustRecordFull ||= answer.kind === "full";
+      this.#fall(answer);
+    }
     return answer;
   }
 
@@ -194,8 +199,8 @@ class ThreadedLedger implements OpenLedger {
     if (!this.#thread || this.#thread.hasEnded) this.#thread = this.#startThread();
     const ask = (isFull: boolean) =>
       this.#thread?.ask({ type: "open", time: timestamp(this.#clock.now()), isFull });
-    let answer = await ask(false);
-    if (answer?.type === "failed" && answer.kind === "full") {
+    let answer = await ask(this.#mustRecordFull);
+    if (answer?.type === "failed" && answer.kind === "full" && !this.#mustRecordFull) {
       this.#note(answer);
       answer = await ask(true);
     }
@@ -206,6 +211,7 @@ class ThreadedLedger implements OpenLedger {
     if (answer?.type !== "open" || this.#isClosed()) return undefined;
     this.#size = answer.size;
     this.#isFull = answer.isFull;
+    this.#mustRecordFull = false;
     if (answer.isFull) {
       this.#fall({
         type: "failed",

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
-import { type SqliteDatabase, schemaVersion, sqliteFailure } from "../../base/sqlite.ts";
+import { type SqliteDatabase, schemaVersion } from "../../base/sqlite.ts";
 import { type Checkpoint, faultWords, openCheckpoint } from "./checkpoint.ts";
 import { readIfThere } from "./durable-file.ts";
 import { type EntryBody, parseBody } from "./entry.ts";
@@ -271,6 +271,6 @@ function reading<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw error instanceof LedgerFailure ? error : ledgerFailure(sqliteFailure(error));
+    throw ledgerFailure(error);
   }
 }

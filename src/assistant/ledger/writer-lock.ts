@@ -1,5 +1,4 @@
 import Database from "better-sqlite3";
-import { sqliteFailure } from "../../base/sqlite.ts";
 import { LedgerFailure } from "./failure.ts";
 
 export interface WriterLock {
@@ -16,14 +15,17 @@ export function takeWriterLock(file: string): WriterLock {
   try {
     db = new Database(file, { timeout: 0 });
     db.pragma("locking_mode = EXCLUSIVE");
+    db.pragma("journal_mode = MEMORY");
     db.exec("BEGIN EXCLUSIVE");
+    // On a read-only file system the transaction begins all the same, and keeps nobody out.
+    db.pragma("user_version = 1");
   } catch (error) {
     db?.close();
     if (error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY"))
       throw new LedgerFailure("locked", "the ledger is being written by another process", {
         hint: "end the other assistant that uses this state directory, or name another directory",
       });
-    throw sqliteFailure(error);
+    throw error;
   }
   const held = db;
   return { release: () => void held.close() };
