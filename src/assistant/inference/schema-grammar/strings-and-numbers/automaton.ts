@@ -24,13 +24,14 @@ export function explore<State>(machine: {
   readonly step: (state: State, symbol: number) => State | undefined;
   readonly accepts: (state: State) => boolean;
   readonly budget: Budget;
+  readonly statesMax?: number;
 }): Automaton {
-  const { alphabet, budget } = machine;
+  const { alphabet, budget, statesMax = STATES_MAX } = machine;
   const found = new Map<string | number, number>([[machine.key(machine.start), 0]]);
   const states: State[] = [machine.start];
   const next: number[] = [];
-  for (let index = 0; index < states.length; index += 1) {
-    const state = states[index] as State;
+  // What is found on the way is walked too.
+  for (const state of states) {
     for (let symbol = 0; symbol < alphabet.length; symbol += 1) {
       budget.spend(1);
       const target = machine.step(state, symbol);
@@ -42,7 +43,7 @@ export function explore<State>(machine: {
       let number = found.get(key);
       if (number === undefined) {
         number = states.length;
-        if (number >= STATES_MAX) throw new TooLargeError();
+        if (number >= statesMax) throw new TooLargeError();
         found.set(key, number);
         states.push(target);
       }

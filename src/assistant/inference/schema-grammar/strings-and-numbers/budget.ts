@@ -5,8 +5,8 @@
 export class Budget {
   private left: number;
 
-  /** One step is about 50 ns: the default is at most a fifth of a second on a slow core. */
-  constructor(steps = 2_000_000) {
+  /** A step is about a tenth of a microsecond, and up to three of them where memory has to be made. */
+  constructor(steps = 600_000) {
     this.left = steps;
   }
 

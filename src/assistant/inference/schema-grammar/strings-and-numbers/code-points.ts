@@ -18,7 +18,7 @@ export function codePoint(value: number): CodePoints {
 
 /** The characters of `text`, each as one of a set. */
 export function codePointsOf(text: string): CodePoints {
-  return normalCodePoints([...text].map((character) => singleRange(character)));
+  return normalCodePoints(Array.from(text, (character) => singleRange(character)));
 }
 
 /** Sorts and joins what overlaps or touches, and drops surrogates. */
@@ -38,8 +38,8 @@ export function intersectCodePoints(left: CodePoints, right: CodePoints): CodePo
   let at = 0;
   let other = 0;
   while (at < left.length && other < right.length) {
-    const [leftFrom, leftTo] = left[at] as CodePointRange;
-    const [rightFrom, rightTo] = right[other] as CodePointRange;
+    const [leftFrom = 0, leftTo = 0] = left[at] ?? [];
+    const [rightFrom = 0, rightTo = 0] = right[other] ?? [];
     const from = Math.max(leftFrom, rightFrom);
     const to = Math.min(leftTo, rightTo);
     if (from <= to) both.push([from, to]);
@@ -69,7 +69,7 @@ export function hasCodePoint(points: CodePoints, value: number): boolean {
   let high = points.length - 1;
   while (low <= high) {
     const middle = (low + high) >> 1;
-    const [from, to] = points[middle] as CodePointRange;
+    const [from = 0, to = 0] = points[middle] ?? [];
     if (value < from) high = middle - 1;
     else if (value > to) low = middle + 1;
     else return true;

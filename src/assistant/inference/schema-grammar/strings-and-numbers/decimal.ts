@@ -28,6 +28,16 @@ export function scaledDecimal(value: Decimal, scale: number, rounding: "up" | "d
   return rest < 0n ? quotient - 1n : quotient;
 }
 
+/**
+ * Whether a number is a multiple of a step, both as decimals, as they are printed. Division of doubles
+ * finds that 0.07 is no multiple of 0.01; whoever judges what the grammar made should ask here.
+ */
+export function isMultipleOf(value: number, step: number): boolean {
+  const number = decimalOf(value);
+  const unit = decimalOf(step);
+  return (number.digits * power(unit.scale)) % (unit.digits * power(number.scale)) === 0n;
+}
+
 /** How many digits stand before the point; 1 for what is below 1. */
 export function wholeDigits(value: Decimal): number {
   const whole = scaledDecimal(value, 0, "down");

@@ -14,12 +14,15 @@ export interface UnitRange {
   readonly places: number;
 }
 
-const characters = [..."0123456789.-eE+"];
+const characters = Array.from("0123456789.-eE+");
 const numberAlphabet: Alphabet = alphabetOf(characters.map((one) => codePointsOf(one)));
 const finder = symbolFinder(numberAlphabet);
 const meaning: readonly (string | undefined)[] = numberAlphabet.map((_, symbol) =>
   characters.find((one) => finder(one.charCodeAt(0)) === symbol),
 );
+
+/** Above what can be written as a grammar, even without bounds. */
+const MULTIPLE_STATES_MAX = 1_500;
 
 /** How what was read compares with as many digits of a bound: below, the same so far, above. */
 type Comparison = -1 | 0 | 1;
@@ -87,6 +90,7 @@ export function multiplesOf(modulus: number, places: number, budget: Budget): Au
   return explore<Rest>({
     alphabet: numberAlphabet,
     budget,
+    statesMax: MULTIPLE_STATES_MAX,
     start: { phase: "start", count: 0, rest: 0 },
     key: ({ phase, count, rest }) =>
       `${phase}${phase === "places" ? count : ""},${completions(rest, modulus)}`,
@@ -151,7 +155,9 @@ class Bound {
   compare(before: Comparison, at: number, digit: number, inPlaces: boolean): Comparison {
     // Before the point a longer number is decided by its length, when it has ended.
     if (before !== 0 || (!inPlaces && at >= this.wholeLength)) return before;
-    return Math.sign(digit - Number(this.digits[at])) as Comparison;
+    const bound = Number(this.digits[at]);
+    if (digit === bound) return 0;
+    return digit < bound ? -1 : 1;
   }
 
   afterWhole(before: Comparison, count: number): Comparison {

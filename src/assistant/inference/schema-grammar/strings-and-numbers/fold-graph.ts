@@ -12,12 +12,9 @@ export function foldGraph(graph: StateGraph, terms: Terms): void {
   let before: number;
   do {
     before = graph.out.size;
-    for (const node of [...graph.out.keys()]) {
-      if (graph.out.has(node)) foldRuns(graph, terms, node);
-    }
-    for (const node of [...graph.out.keys()]) {
-      if (graph.out.has(node)) foldChain(graph, terms, node);
-    }
+    // Nodes that are taken out on the way are not met any more.
+    for (const node of graph.out.keys()) foldRuns(graph, terms, node);
+    for (const node of graph.out.keys()) foldChain(graph, terms, node);
   } while (graph.out.size < before);
 }
 
@@ -55,7 +52,7 @@ function foldRuns(graph: StateGraph, terms: Terms, first: number): void {
 /** Takes all but the first of these neighbours out, with the edge that led to them. */
 function cutOut(graph: StateGraph, nodes: readonly number[]): void {
   const [first = FINAL, ...rest] = nodes;
-  for (const to of [...graph.edges(first).keys()]) graph.disconnect(first, to);
+  for (const to of graph.edges(first).keys()) graph.disconnect(first, to);
   for (const node of rest) graph.remove(node);
 }
 
@@ -77,10 +74,13 @@ function runFrom(
   for (;;) {
     const [source, another] = node === FINAL ? [] : graph.sourcesOf(node);
     const alone = source === nodes.at(-1) && another === undefined;
-    const next = alone && node !== first ? nextOfRun(graph.edges(node), others, step) : "other";
-    if (next === "other" || next === node) return { nodes, after: node };
+    const next = node === FINAL ? "other" : nextOfRun(graph.edges(node), others, step);
+    // The last node may have other ways in: it stays as it is.
+    if (next === "end" && node !== first) return { nodes: [...nodes, node], after: undefined };
+    if (typeof next === "string" || next === node || !alone || node === first) {
+      return { nodes, after: node };
+    }
     nodes.push(node);
-    if (next === "end") return { nodes, after: undefined };
     node = next;
   }
 }

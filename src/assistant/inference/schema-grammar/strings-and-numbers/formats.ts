@@ -103,8 +103,7 @@ const producedPatterns: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-const acceptedTime =
-  `${hour}:[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?` + `(?:[Zz]|[+-]${hour}(?::?[0-5]\\d)?)`;
+const acceptedTime = `${hour}:[0-5]\\d:(?:[0-5]\\d|60)(?:\\.\\d+)?(?:[Zz]|[+-]${hour}(?::?[0-5]\\d)?)`;
 const acceptedLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const endlessLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?";
 

@@ -33,6 +33,7 @@ export function textsOfLength({ min, max }: LengthRange, budget: Budget): Automa
  * that, and a smaller maximum, above that, loses no language as a whole.
  */
 export function withLength(language: Automaton, range: LengthRange, budget: Budget): Automaton {
+  if (range.min === 0 && range.max === undefined) return language;
   const { shortest, longest } = lengthsOf(language);
   const min = range.min > shortest ? range.min : 0;
   let max = range.max === undefined || longest <= range.max ? undefined : range.max;

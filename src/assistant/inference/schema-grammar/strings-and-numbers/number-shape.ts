@@ -17,17 +17,12 @@ import type { UnitRange } from "./digit-automata.ts";
 const EXACT_DIGITS = 15;
 /** Every integer of so many digits is one of 64 bits. */
 const INTEGER_DIGITS = 18;
-/** Bounds past that, such as the largest double, are as good as none. */
+/** Bounds so far out, such as the largest double, bind nothing that is produced, exponents included. */
+const FAR = 1e120;
+/** As many digits before the point are produced to reach up to a bound; without need, none. */
 const BOUND_DIGITS_MAX = 25;
 /** As many as a bound of 10^-40 takes, and some to differ from it. */
 const PLACES_MAX = 60;
-
-/**
- * What Ajv has to be given as `multipleOfPrecision`: plain division finds that 0.07 is no multiple of 0.01.
- * The error of a division is a third of 10^-15 of its result, so it stays within 10^-6 for so many steps.
- */
-export const MULTIPLE_OF_PRECISION = 6;
-const STEPS_MAX = 10n ** 9n;
 
 /** How the numbers of a set of constraints are written; the range is one of signed units. */
 export interface NumberShape extends UnitRange {
@@ -47,8 +42,10 @@ interface Bound {
 
 /** Undefined where the bounds leave nothing. */
 export function numberShape(constraints: NumberConstraints): NumberShape | undefined {
-  const low = tighter(constraints.minimum, constraints.exclusiveMinimum, Math.max);
-  const high = tighter(constraints.maximum, constraints.exclusiveMaximum, Math.min);
+  const lowest = tighter(constraints.minimum, constraints.exclusiveMinimum, Math.max);
+  const highest = tighter(constraints.maximum, constraints.exclusiveMaximum, Math.min);
+  const low = lowest !== undefined && lowest.value > -FAR ? lowest : undefined;
+  const high = highest !== undefined && highest.value < FAR ? highest : undefined;
   if (low !== undefined && high !== undefined) {
     if (low.value > high.value) return undefined;
     if (low.value === high.value && (low.exclusive || high.exclusive)) return undefined;
@@ -60,10 +57,10 @@ export function numberShape(constraints: NumberConstraints): NumberShape | undef
   const most = (inner: Bound | undefined, outer: Bound | undefined) =>
     mostUnits(constraints, step, places, inner, outer);
   // What is nearer to zero on each side decides how many digits the numbers beyond it need.
-  const lowest = -most(high !== undefined && high.value < 0 ? high : undefined, low);
-  const highest = most(low !== undefined && low.value > 0 ? low : undefined, high);
-  const from = wantedFrom === undefined || wantedFrom < lowest ? lowest : wantedFrom;
-  const to = wantedTo === undefined || wantedTo > highest ? highest : wantedTo;
+  const least = -most(high !== undefined && high.value < 0 ? high : undefined, low);
+  const greatest = most(low !== undefined && low.value > 0 ? low : undefined, high);
+  const from = wantedFrom === undefined || wantedFrom < least ? least : wantedFrom;
+  const to = wantedTo === undefined || wantedTo > greatest ? greatest : wantedTo;
   const onGrid = constraints.integer || step !== undefined;
   const exponents: ("" | "-")[] = [];
   if (!onGrid && low === undefined && (high?.value ?? 0) >= 0) exponents.push("-");
@@ -145,10 +142,8 @@ function mostUnits(
     outerDigits <= BOUND_DIGITS_MAX ? outerDigits : 0,
   );
   if (step === undefined) return power(digits + places) - 1n;
-  const exact = power(EXACT_DIGITS) - 1n;
-  if (step.scale === 0) return exact * power(places);
-  const near = (step.digits * STEPS_MAX * power(places)) / power(step.scale);
-  return near < exact ? near : exact;
+  // A multiple is one only if it is read exactly.
+  return power(EXACT_DIGITS) - 1n;
 }
 
 /** Of how many units a number is a multiple if it is one of the step. */

@@ -3,7 +3,7 @@ import type { NumberConstraints } from "../scalars.ts";
 import { type Automaton, combine, isEmpty } from "./automaton.ts";
 import { Budget, UnsupportedTextError } from "./budget.ts";
 import type { CodePoints } from "./code-points.ts";
-import { decimalOf, power } from "./decimal.ts";
+import { isMultipleOf, power } from "./decimal.ts";
 import { decimalsBetween, multiplesOf } from "./digit-automata.ts";
 import { graphTerm } from "./graph-expression.ts";
 import { termsOf } from "./json-string-expression.ts";
@@ -12,9 +12,12 @@ import { type NumberShape, numberShape } from "./number-shape.ts";
 import { refusingAt } from "./refusing-at.ts";
 import { StateGraph } from "./state-graph.ts";
 import type { Term, Terms } from "./terms.ts";
+import { automatonOfTexts } from "./texts.ts";
 
-/** A multiple takes a rule for each remainder and each number of digits. */
-const MULTIPLE_STATES_MAX = 1_500;
+/** About how many rules multiples may take: each is ten alternatives long. */
+const MULTIPLE_STATES = 500;
+/** So few multiples are written one by one, whatever the modulus is. */
+const LISTED_MAX = 200n;
 
 /**
  * A JSON number that meets all constraints, in plain digits; where a side has no bound, also with an
@@ -35,16 +38,20 @@ export function numberExpression(
     if (from === -to) {
       // Zero may have a sign here: it is read as zero, and saves a second set of rules.
       const either = writer.write(0n, to);
+      const both = [either, shape.exponents.length > 0 ? exponentTerm(terms) : undefined];
+      const written = terms.choice(both.filter((term) => term !== undefined));
       if (either !== undefined) {
-        options.push(terms.sequence([terms.repeat(terms.literal("-"), 0, 1), either]));
+        options.push(terms.sequence([terms.repeat(terms.literal("-"), 0, 1), written]));
       }
     } else {
+      const minus = (term: Term) => terms.sequence([terms.literal("-"), term]);
       const negative = writer.write(to < 0n ? -to : 1n, -from);
-      if (negative !== undefined) options.push(terms.sequence([terms.literal("-"), negative]));
+      if (negative !== undefined) options.push(minus(negative));
       const positive = writer.write(from > 0n ? from : 0n, to);
       if (positive !== undefined) options.push(positive);
+      if (shape.exponents.includes("-")) options.push(minus(exponentTerm(terms)));
+      if (shape.exponents.includes("")) options.push(exponentTerm(terms));
     }
-    for (const sign of shape.exponents) options.push(exponentTerm(sign, terms));
     if (options.length > 0) return terms.choice(options).expression;
     if (shape.complete) return undefined;
     throw new UnsupportedTextError("leaves only numbers of more digits than are produced");
@@ -60,10 +67,7 @@ export function allowsNumber(constraints: NumberConstraints, value: number): boo
   if (maximum !== undefined && value > maximum) return false;
   if (exclusiveMinimum !== undefined && value <= exclusiveMinimum) return false;
   if (exclusiveMaximum !== undefined && value >= exclusiveMaximum) return false;
-  if (multipleOf === undefined) return true;
-  const number = decimalOf(value);
-  const step = decimalOf(multipleOf);
-  return (number.digits * power(step.scale)) % (step.digits * power(number.scale)) === 0n;
+  return multipleOf === undefined || isMultipleOf(value, multipleOf);
 }
 
 /** Writes the numbers on one side of zero. */
@@ -92,23 +96,39 @@ class SideWriter {
 
   private automaton(from: bigint, to: bigint): Automaton {
     const { modulus, places } = this.shape;
-    const range = minimise(decimalsBetween({ from, to, places }, this.budget));
-    if (modulus === 1n) return range;
+    const { budget } = this;
+    if (modulus === 1n) return minimise(decimalsBetween({ from, to, places }, budget));
     // Below the first multiple there is only zero.
-    if (modulus > to) return minimise(decimalsBetween({ from, to: 0n, places }, this.budget));
-    const multiples = minimise(multiplesOf(Number(modulus), places, this.budget));
-    const both = minimise(combine(range, multiples, "and", this.budget));
-    if (both.size > MULTIPLE_STATES_MAX) {
-      throw new UnsupportedTextError(
-        "takes too many states; use a rounder number or closer bounds",
-      );
+    if (modulus > to) return minimise(decimalsBetween({ from, to: 0n, places }, budget));
+    if ((to - from) / modulus < LISTED_MAX) {
+      return automatonOfTexts(multiplesBetween(from, to, modulus, places), budget);
     }
-    return both;
+    const multiples = minimise(multiplesOf(Number(modulus), places, budget));
+    // A state for each remainder after each number of digits; past some digits it is not worth it.
+    const digits = Math.max(
+      String(modulus).length + 2,
+      String(from).length + 2,
+      Math.floor(MULTIPLE_STATES / multiples.size),
+    );
+    const most = power(digits) - 1n;
+    const range = decimalsBetween({ from, to: to < most ? to : most, places }, budget);
+    return minimise(combine(minimise(range), multiples, "and", budget));
   }
 }
 
+function multiplesBetween(from: bigint, to: bigint, modulus: bigint, places: number): string[] {
+  const texts: string[] = [];
+  for (let units = ((from + modulus - 1n) / modulus) * modulus; units <= to; units += modulus) {
+    const digits = String(units).padStart(places + 1, "0");
+    const whole = digits.slice(0, digits.length - places);
+    const fraction = digits.slice(digits.length - places).replace(/0+$/, "");
+    texts.push(fraction === "" ? whole : `${whole}.${fraction}`);
+  }
+  return texts;
+}
+
 /** What is far away or very small, as JSON.stringify writes it: `1.5e+21`, `1e-7`. Never zero or infinite. */
-function exponentTerm(sign: "" | "-", terms: Terms): Term {
+function exponentTerm(terms: Terms): Term {
   const digit = terms.points([[0x30, 0x39]]);
   const leading = terms.points([[0x31, 0x39]]);
   const fraction = terms.sequence([terms.literal("."), terms.repeat(digit, 1, 16)]);
@@ -121,7 +141,6 @@ function exponentTerm(sign: "" | "-", terms: Terms): Term {
     [0x2d, 0x2d],
   ]);
   return terms.sequence([
-    terms.literal(sign),
     leading,
     terms.repeat(fraction, 0, 1),
     letter,

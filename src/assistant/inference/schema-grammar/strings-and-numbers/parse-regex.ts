@@ -95,17 +95,15 @@ function parseAtom(text: PatternText, depth: number): RegexNode {
 }
 
 function parseGroup(text: PatternText, depth: number): RegexNode {
-  let wrap = (item: RegexNode): RegexNode => item;
-  if (text.take("?=")) wrap = (item) => ({ kind: "ahead", item, negated: false });
-  else if (text.take("?!")) wrap = (item) => ({ kind: "ahead", item, negated: true });
-  else if (text.take("?<=")) wrap = (item) => ({ kind: "behind", item, negated: false });
-  else if (text.take("?<!")) wrap = (item) => ({ kind: "behind", item, negated: true });
-  else if (!text.take("?:") && text.match(/\?<[^>]*>/y) === undefined && text.startsWith("?")) {
+  const around = text.match(/\?(<?)([=!])/y);
+  const isPlain = around !== undefined || text.take("?:") || text.match(/\?<[^>]*>/y) !== undefined;
+  if (!isPlain && text.startsWith("?")) {
     throw new UnsupportedTextError("has a group with modifiers, which is not supported");
   }
   const item = parseChoice(text, depth + 1);
   text.take(")");
-  return wrap(item);
+  if (around === undefined) return item;
+  return { kind: around[1] === "<" ? "behind" : "ahead", item, negated: around[2] === "!" };
 }
 
 /** Between a word character and something else, in either order; negated: between two alike. */

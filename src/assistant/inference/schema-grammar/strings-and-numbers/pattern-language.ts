@@ -1,6 +1,6 @@
 import { alphabetOf, symbolsWithin } from "./alphabet.ts";
 import { type Automaton, explore, follow } from "./automaton.ts";
-import type { Budget } from "./budget.ts";
+import { type Budget, UnsupportedTextError } from "./budget.ts";
 import { beyondBasic } from "./code-points.ts";
 import { minimise } from "./minimise.ts";
 import { parseRegex } from "./parse-regex.ts";
@@ -11,9 +11,29 @@ import { automatonOfRegex } from "./regex-automaton.ts";
  * TooLargeError.
  */
 export function automatonOfPattern(source: string, budget: Budget): Automaton {
-  const { root, unicode } = parseRegex(source);
-  const found = automatonOfRegex(root, budget);
-  return unicode ? found : readingUnits(found, budget);
+  const before = known.get(source);
+  if (before instanceof Error) throw before;
+  if (before !== undefined) return before;
+  const result = attempt(source, budget);
+  if (known.size >= KNOWN_MAX) known.clear();
+  known.set(source, result);
+  if (result instanceof Error) throw result;
+  return result;
+}
+
+/** One schema asks about the same pattern often, and many requests have the same schema. */
+const KNOWN_MAX = 200;
+const known = new Map<string, Automaton | Error>();
+
+function attempt(source: string, budget: Budget): Automaton | Error {
+  try {
+    const { root, unicode } = parseRegex(source);
+    const found = automatonOfRegex(root, budget);
+    return unicode ? found : readingUnits(found, budget);
+  } catch (error) {
+    if (error instanceof UnsupportedTextError) return error;
+    throw error;
+  }
 }
 
 /**

@@ -141,7 +141,8 @@ class Subsets {
       follow(one, subset.behind[index] ?? -1, this.behindSymbols[index]?.[symbol] ?? -1),
     );
     const ways = this.close(moved, behind, false);
-    return ways.length === 0 ? undefined : { ways, behind };
+    // Where a pattern may begin anew at each character, no way at all is not the end.
+    return ways.length === 0 && this.place === "ahead" ? undefined : { ways, behind };
   }
 
   /** Adds all that is reached without reading, and keeps the ways that read or have matched. */

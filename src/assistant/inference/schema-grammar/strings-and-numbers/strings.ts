@@ -36,7 +36,7 @@ export function stringExpression(
 /** Whether a text meets all constraints. Formats are read as widely as Ajv reads them. */
 export function allowsString(constraints: StringConstraints, text: string): boolean {
   const { minLength = 0, maxLength = Number.POSITIVE_INFINITY } = constraints;
-  const length = [...text].length;
+  const length = Array.from(text).length;
   if (length < minLength || length > maxLength) return false;
   return refusingAt(constraints, () => languageOf(constraints, "accepted").accepts(text));
 }

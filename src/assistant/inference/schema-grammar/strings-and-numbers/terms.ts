@@ -20,6 +20,7 @@ export class Terms {
   private readonly sink: RuleSink;
   private readonly known = new Map<string, Term>();
   private readonly classes = new Map<number, CodePoints>();
+  private readonly alternatives = new Map<number, readonly Term[]>();
   private readonly parts = new Map<number, readonly Term[]>();
   private readonly repeats = new Map<number, Repeat>();
   private readonly rules = new Map<number, Term>();
@@ -78,7 +79,7 @@ export class Terms {
     }
     const ranges: CodePointRange[] = [];
     const others = new Set<Term>();
-    for (const option of options) {
+    for (const option of options.flatMap((one) => this.alternatives.get(one.id) ?? [one])) {
       const points = this.classes.get(option.id) ?? singlePoint(option);
       if (points === undefined) others.add(option);
       else ranges.push(...points);
@@ -87,11 +88,13 @@ export class Terms {
       ranges.length === 0 ? [...others] : [this.points(normalCodePoints(ranges)), ...others];
     const [only] = all;
     if (all.length === 1 && only !== undefined) return only;
-    return this.make(
+    const term = this.make(
       `|${all.map((item) => item.id).join()}`,
       { kind: "choice", options: all.map((item) => item.expression) },
       all.reduce((total, item) => total + item.weight + 3, 2),
     );
+    this.alternatives.set(term.id, all);
+    return term;
   }
 
   /** `item` so many times. Large counts are made of blocks, so that llama.cpp makes few rules. */
@@ -197,7 +200,7 @@ function blockSize(count: number): number {
 
 function singlePoint({ expression }: Term): CodePoints | undefined {
   if (expression.kind !== "literal") return undefined;
-  const [first, second] = [...expression.text];
+  const [first, second] = Array.from(expression.text);
   if (first === undefined || second !== undefined) return undefined;
   const value = first.codePointAt(0) ?? 0;
   return [[value, value]];

@@ -1,0 +1,71 @@
+import type { Expression } from "../../src/assistant/inference/schema-grammar/expression.ts";
+import { RuleTable } from "../../src/assistant/inference/schema-grammar/rule-table.ts";
+import { scalarGrammar } from "../../src/assistant/inference/schema-grammar/scalar-grammar.ts";
+import type {
+  NumberConstraints,
+  StringConstraints,
+} from "../../src/assistant/inference/schema-grammar/scalars.ts";
+import { writeGbnf } from "../../src/assistant/inference/schema-grammar/write-gbnf.ts";
+import { GbnfAcceptor } from "./gbnf-acceptor.ts";
+import { parseGbnf } from "./gbnf-grammar.ts";
+import { GbnfSampler } from "./gbnf-sampler.ts";
+import { seededRandom } from "./random.ts";
+
+/** A grammar of strings or numbers as llama.cpp would read it: what it accepts, and samples of it. */
+export interface ScalarLanguage {
+  readonly gbnf: string;
+  /** Of a JSON text. */
+  accepts(text: string): boolean;
+  /** JSON texts, the same for the same seed. */
+  samples(count: number, seed: number): string[];
+  /** The most ways that were open at once while a text was followed. */
+  stacksMax(): number;
+}
+
+/** Undefined where nothing meets the constraints. */
+export function stringLanguage(
+  constraints: Partial<StringConstraints>,
+): ScalarLanguage | undefined {
+  const table = new RuleTable();
+  return languageOf(scalarGrammar.string({ ...anyString, ...constraints }, table), table);
+}
+
+export function numberLanguage(
+  constraints: Partial<NumberConstraints>,
+): ScalarLanguage | undefined {
+  const table = new RuleTable();
+  const all = { integer: false, pointer: "#", ...constraints };
+  return languageOf(scalarGrammar.number(all, table), table);
+}
+
+/** A pattern or a format as constraints have it. */
+export function at(keyword: string, source: string) {
+  return { source, keyword, pointer: `#/${keyword}` };
+}
+
+const anyString: StringConstraints = {
+  patterns: [],
+  forbiddenPatterns: [],
+  formats: [],
+  excluded: [],
+};
+
+function languageOf(
+  expression: Expression | undefined,
+  table: RuleTable,
+): ScalarLanguage | undefined {
+  if (expression === undefined) return undefined;
+  const gbnf = writeGbnf(table.rules, expression);
+  const grammar = parseGbnf(gbnf);
+  const acceptor = new GbnfAcceptor(grammar);
+  return {
+    gbnf,
+    accepts: (text) => acceptor.accepts(text),
+    samples: (count, seed) => {
+      const sampler = new GbnfSampler(grammar);
+      const random = seededRandom(seed);
+      return Array.from({ length: count }, () => sampler.sample(random, 60));
+    },
+    stacksMax: () => acceptor.stacksMax,
+  };
+}
