@@ -80,10 +80,8 @@ export async function serviceWorld(options: ServiceWorldOptions = {}) {
 }
 
 const noSchemas: SchemaCompiler = {
-  compile: () => Promise.reject(new Error("no schemas here")),
-  jsonObject: () => {
-    throw new Error("no schemas here");
-  },
+  compileLayout: () => Promise.reject(new Error("no schemas here")),
+  validate: () => Promise.reject(new Error("no schemas here")),
 };
 
 export const plainRequest: GenerateRequest = {

@@ -53,7 +53,7 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^errors\.ts$/,
     /^ledger\/port\.ts$/,
     /^inference\/(service-port|runner|engine)\.ts$/,
-    /^inference\/(models|prompts)\//,
+    /^inference\/(models|prompts|schema-grammar)\//,
   ],
 };
 

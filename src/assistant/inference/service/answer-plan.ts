@@ -1,46 +1,31 @@
+import { randomUUID } from "node:crypto";
 import { AssistantError } from "../../errors.ts";
 import type { ModelFacts } from "../engine.ts";
-import type { Prompt, TokenLogprob } from "../runner.ts";
-import type { AnswerEvent, GenerateRequest, Guide } from "../service-port.ts";
+import { type PromptPlan, type PromptReader, planPrompt } from "../prompts/plan-prompt.ts";
+import type { Prompt, ToolCall } from "../runner.ts";
+import type { GrammarLayout, GrammarText } from "../schema-grammar/compile-schema.ts";
+import type { GenerateRequest, Guide } from "../service-port.ts";
 
-/** How one request is put to a model, and how what it writes is read. */
+/** How one request is put to a model, and how what it writes is read and judged. */
 export interface AnswerPlan {
   readonly prompts: readonly Prompt[];
-  readonly grammar: { readonly gbnf: string; readonly example: string } | undefined;
+  readonly grammar: GrammarText | undefined;
+  readonly stop: readonly string[];
   readonly showControlTokens: boolean;
   /** What is wrong with a finished answer; undefined where nothing is. Absent: nothing is to be checked. */
-  readonly check?: ((content: string) => Promise<string | undefined>) | undefined;
+  readonly check?:
+    | ((content: string, calls: readonly ToolCall[]) => Promise<string | undefined>)
+    | undefined;
   /** One for each choice. */
-  reader(): AnswerReader;
+  reader(): PromptReader;
 }
 
-/** Takes the model's text apart into what clients see. */
-export interface AnswerReader {
-  push(text: string, logprobs: readonly TokenLogprob[] | undefined): readonly Delta[];
-  end(): {
-    readonly deltas: readonly Delta[];
-    readonly calledTools: boolean;
-    readonly reasoningTokens: number | undefined;
-  };
-}
-
-type DeltaOf<Event> = Event extends { readonly choice: number } ? Omit<Event, "choice"> : never;
-export type Delta = DeltaOf<Extract<AnswerEvent, { type: "text" | "reasoning" | "tool_call" }>>;
-
-/** A schema as a grammar, and the judge of what came of it. */
+/** Schemas as grammars, and the judge of what came of them. */
 export interface SchemaCompiler {
   /** Rejects with `unsupported_schema`. */
-  compile(schema: unknown, signal: AbortSignal): Promise<CompiledSchema>;
-  /** Of any JSON object. */
-  jsonObject(): CompiledSchema;
-}
-
-export interface CompiledSchema {
-  readonly gbnf: string;
-  /** A shortest document of the grammar. */
-  readonly example: string;
-  /** What is wrong with a document, one line each; empty where it is valid. */
-  validate(document: unknown): Promise<readonly string[]>;
+  compileLayout(layout: GrammarLayout, signal: AbortSignal): Promise<GrammarText>;
+  /** What is wrong with a document, one line each; empty where it is valid. Never rejects. */
+  validate(schema: unknown, document: unknown): Promise<readonly string[]>;
 }
 
 export class AnswerPlanner {
@@ -50,46 +35,78 @@ export class AnswerPlanner {
     this.#schemas = options.schemas;
   }
 
+  /** Rejects with `invalid_request`, `unsupported_schema` or `model_unusable`, and says which field is to blame. */
   async plan(
     request: GenerateRequest,
-    _facts: ModelFacts,
+    facts: ModelFacts,
     signal: AbortSignal,
   ): Promise<AnswerPlan> {
-    const guided = await this.#guided(request.guide, signal);
+    const document = documentOf(request.guide);
+    const plans = request.prompts.map((prompt) =>
+      planPrompt(
+        {
+          prompt,
+          document,
+          toolChoice: request.toolChoice,
+          parallelToolCalls: request.parallelToolCalls,
+        },
+        facts.chatTemplate,
+        newCallId,
+      ),
+    );
+    // Only plain texts come in batches, and those are all planned alike.
+    const [plan] = plans;
+    if (!plan) throw new AssistantError("invalid_request", "there is no prompt");
+    const isJudged = document !== undefined || plan.argumentSchemas.size > 0;
     return {
-      prompts: request.prompts,
-      grammar: guided,
-      showControlTokens: false,
-      check: guided && ((content) => problemOf(content, guided)),
-      reader: plainReader,
+      prompts: plans.map(({ prompt }) => prompt),
+      grammar: plan.layout && (await this.#grammar(plan.layout, request.guide, signal)),
+      stop: [...request.stop, ...plan.stops],
+      showControlTokens: plan.showControlTokens,
+      check: isJudged ? (content, calls) => this.#judge(plan, document, content, calls) : undefined,
+      reader: () => plan.reader(),
     };
   }
 
-  async #guided(guide: Guide, signal: AbortSignal): Promise<CompiledSchema | undefined> {
-    if (guide.kind === "none") return undefined;
-    if (guide.kind === "json_object") return this.#schemas.jsonObject();
+  async #grammar(layout: GrammarLayout, guide: Guide, signal: AbortSignal): Promise<GrammarText> {
     try {
-      return await this.#schemas.compile(guide.schema, signal);
+      return await this.#schemas.compileLayout(layout, signal);
     } catch (error) {
       if (!(error instanceof AssistantError) || error.param !== undefined) throw error;
-      throw new AssistantError(error.code, error.message, { param: "guide.schema", cause: error });
+      const param = guide.kind === "none" ? "tools" : "guide.schema";
+      throw new AssistantError(error.code, error.message, { param, cause: error });
     }
   }
-}
 
-async function problemOf(content: string, schema: CompiledSchema): Promise<string | undefined> {
-  let document: unknown;
-  try {
-    document = JSON.parse(content);
-  } catch {
-    return "it is not JSON";
+  async #judge(
+    plan: PromptPlan,
+    document: { readonly schema: unknown } | undefined,
+    content: string,
+    calls: readonly ToolCall[],
+  ): Promise<string | undefined> {
+    for (const { name, arguments: text } of calls) {
+      const problem = await this.#problem(plan.argumentSchemas.get(name), text);
+      if (problem !== undefined) return `the arguments of ${name}: ${problem}`;
+    }
+    return document && calls.length === 0 ? this.#problem(document.schema, content) : undefined;
   }
-  return (await schema.validate(document))[0];
+
+  async #problem(schema: unknown, text: string): Promise<string | undefined> {
+    let document: unknown;
+    try {
+      document = JSON.parse(text);
+    } catch {
+      return "it is not JSON";
+    }
+    return (await this.#schemas.validate(schema, document))[0];
+  }
 }
 
-function plainReader(): AnswerReader {
-  return {
-    push: (text, logprobs) => [{ type: "text", text, logprobs }],
-    end: () => ({ deltas: [], calledTools: false, reasoningTokens: undefined }),
-  };
+function documentOf(guide: Guide): { readonly schema: unknown } | undefined {
+  if (guide.kind === "none") return undefined;
+  return { schema: guide.kind === "json_object" ? { type: "object" } : guide.schema };
+}
+
+function newCallId(): string {
+  return `call_${randomUUID().replaceAll("-", "")}`;
 }

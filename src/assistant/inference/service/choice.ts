@@ -1,5 +1,6 @@
 import { AssistantError } from "../../errors.ts";
 import type { LoadedModel } from "../engine.ts";
+import type { ToolCall } from "../runner.ts";
 import { type AnswerEvent, DEFAULT_TOKENS_MAX, type GenerateRequest } from "../service-port.ts";
 import type { AnswerPlan } from "./answer-plan.ts";
 import { samplingOf } from "./sampling.ts";
@@ -26,16 +27,20 @@ export async function* choiceEvents(
 ): AsyncGenerator<AnswerEvent, void, void> {
   const { request, plan } = options;
   if (!plan.check) {
-    yield* attempt(options, 0);
+    yield* attempt(options, 0, () => {});
     return;
   }
   for (let tried = 0; tried < ATTEMPTS; tried++) {
     const held: AnswerEvent[] = [];
     let content = "";
-    for await (const event of attempt(options, tried)) {
+    let calls: readonly ToolCall[] = [];
+    const keepCalls = (made: readonly ToolCall[]) => {
+      calls = made;
+    };
+    for await (const event of attempt(options, tried, keepCalls)) {
       if (event.type === "text") content += event.text;
       if (event.type === "end") {
-        const problem = event.reason === "stop" ? await plan.check(content) : undefined;
+        const problem = event.reason === "length" ? undefined : await plan.check(content, calls);
         if (problem !== undefined) {
           if (request.isStreamed || tried + 1 === ATTEMPTS) throw invalid(problem);
           break;
@@ -64,6 +69,7 @@ function invalid(problem: string): AssistantError {
 async function* attempt(
   { request, plan, model, choice, random, signal }: ChoiceOptions,
   tried: number,
+  onCalls: (calls: readonly ToolCall[]) => void,
 ): AsyncGenerator<AnswerEvent, void, void> {
   const prompt = Math.floor(choice / request.n);
   const reader = plan.reader();
@@ -79,7 +85,7 @@ async function* attempt(
         random,
       }),
       maxTokens: limitOf(request),
-      stop: request.stop,
+      stop: plan.stop,
     },
     signal,
   );
@@ -95,7 +101,8 @@ async function* attempt(
     } else if (event.type === "text") {
       for (const delta of reader.push(event.text, event.logprobs)) yield { ...delta, choice };
     } else {
-      const { deltas, calledTools, reasoningTokens } = reader.end();
+      const { deltas, calledTools, reasoningTokens, calls } = reader.end();
+      onCalls(calls);
       for (const delta of deltas) yield { ...delta, choice };
       yield {
         type: "end",

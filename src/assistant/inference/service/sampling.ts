@@ -43,7 +43,8 @@ export function samplingOf(
     logitBias: wish.logitBias ?? {},
     logprobs: wish.logprobs,
     grammar: options.grammar?.gbnf,
-    grammarExample: options.grammar?.example,
+    // A grammar whose shortest text is none at all lets a model say what it likes.
+    grammarExample: options.grammar?.example || undefined,
     showControlTokens: options.showControlTokens,
   };
 }

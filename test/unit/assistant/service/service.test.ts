@@ -197,16 +197,13 @@ describe("an answer", () => {
 function onlyGood(...answers: readonly string[]): SchemaCompiler {
   let asked = 0;
   return {
-    compile: async () => ({
+    compileLayout: async () => ({
       gbnf: "root ::= [a-z]+",
       get example() {
         return answers[asked++] ?? "none";
       },
-      validate: async (document) => (document === "good" ? [] : ["it is not good"]),
     }),
-    jsonObject: () => {
-      throw new Error("not asked for");
-    },
+    validate: async (_, document) => (document === "good" ? [] : ["it is not good"]),
   };
 }
 const guided = {
