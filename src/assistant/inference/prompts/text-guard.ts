@@ -1,4 +1,5 @@
 import { AssistantError } from "../../errors.ts";
+import { NameSearch } from "./name-search.ts";
 import type { PromptPiece } from "./pieces.ts";
 
 /**
@@ -8,10 +9,8 @@ import type { PromptPiece } from "./pieces.ts";
  * token is looked for. A template trims, splits, measures and compares such text as any other.
  */
 export class TextGuard {
-  readonly #anyName: RegExp | undefined;
-  /** Beginnings of names: what follows a client's text could complete one. */
-  readonly #beginnings = new Set<string>();
-  readonly #endings = new Set<string>();
+  readonly #names: NameSearch;
+  readonly #endings: NameSearch;
   readonly #joined: string;
   readonly #longest: number;
   /** Characters of names; no other one can be a part of a control token. */
@@ -19,42 +18,54 @@ export class TextGuard {
   readonly template: string;
 
   constructor(options: { readonly controlTokens: readonly string[]; readonly template: string }) {
-    // Where one name begins another, the longer one is meant, as tokenizers have it.
-    const names = options.controlTokens
-      .filter((name) => name !== "")
-      .toSorted((left, right) => right.length - left.length);
+    const names = options.controlTokens.filter((name) => name !== "");
     this.template = options.template;
     this.letters = new Set(names.flatMap((name) => Array.from(name)));
+    this.#names = new NameSearch(names);
+    // Read from their ends, so that the ends of names are beginnings.
+    this.#endings = new NameSearch(names.map(reversed));
     this.#joined = names.join("\0");
-    this.#longest = names[0]?.length ?? 0;
-    for (const name of names) {
-      for (let length = 1; length < name.length; length++) {
-        this.#beginnings.add(name.slice(0, length));
-        this.#endings.add(name.slice(length));
-      }
-    }
-    // Looked for at every place, so that names that overlap are all found.
-    if (names.length > 0)
-      this.#anyName = new RegExp(`(?=(${names.map(escapeRegex).join("|")}))`, "g");
+    this.#longest = names.reduce((longest, { length }) => Math.max(longest, length), 0);
   }
 
   /** The names that would become control tokens, in order. */
   namesIn(pieces: readonly PromptPiece[]): readonly string[] {
-    return pieces.flatMap(({ text, special }) =>
-      special ? this.#occurrences(text).map(([from, to]) => text.slice(from, to)) : [],
-    );
+    const found: string[] = [];
+    for (const { text, special } of pieces) {
+      if (!special) continue;
+      for (let at = 0; at < text.length; at++) {
+        const length = this.#names.lengthAt(text, at);
+        if (length === 0) continue;
+        found.push(text.slice(at, at + length));
+        at += length - 1;
+      }
+    }
+    return found;
   }
 
-  /** The stretches of a client's text that have to be hidden, in order, apart. */
+  /**
+   * The stretches of a client's text that have to be hidden, in order, apart: names, those that overlap too,
+   * and the beginning of one at the end, which what follows in the prompt could complete.
+   */
   spans(text: string): readonly Span[] {
-    const spans = this.#occurrences(text);
+    const spans: [number, number][] = [];
+    const add = (from: number, to: number): void => {
+      const last = spans.at(-1);
+      if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], to);
+      else spans.push([from, to]);
+    };
+    for (let at = 0; at < text.length; at++) {
+      const length = this.#names.lengthAt(text, at);
+      if (length > 0) add(at, at + length);
+    }
     const end = text.trimEnd().length;
-    for (let length = Math.min(this.#longest - 1, end); length > 0; length--) {
-      if (!this.#beginnings.has(text.slice(end - length, end))) continue;
-      spans.push([end - length, end]);
+    for (let from = Math.max(0, end - this.#longest + 1); from < end; from++) {
+      if (!this.#names.isBeginning(text.slice(from, end))) continue;
+      const before = spans.at(-1);
+      add(before === undefined ? from : Math.max(from, before[0]), end);
       break;
     }
-    return joined(spans);
+    return spans;
   }
 
   /** Whether the text could be a part of a name of which the template writes what comes before. */
@@ -63,18 +74,9 @@ export class TextGuard {
     if (trimmed === "") return false;
     if (trimmed.length < this.#longest && this.#joined.includes(trimmed)) return true;
     for (let length = Math.min(this.#longest - 1, trimmed.length); length > 0; length--) {
-      if (this.#endings.has(trimmed.slice(0, length))) return true;
+      if (this.#endings.isBeginning(reversed(trimmed.slice(0, length)))) return true;
     }
     return false;
-  }
-
-  #occurrences(text: string): Span[] {
-    if (this.#anyName === undefined) return [];
-    const spans: Span[] = [];
-    for (const match of text.matchAll(this.#anyName)) {
-      spans.push([match.index, match.index + (match[1]?.length ?? 0)]);
-    }
-    return spans;
   }
 }
 
@@ -208,16 +210,7 @@ function fromEscape(escape: string): string {
   return String.fromCharCode(Number.parseInt(escape.slice(2), 16));
 }
 
-function joined(spans: readonly Span[]): readonly Span[] {
-  const result: [number, number][] = [];
-  for (const [from, to] of spans.toSorted((left, right) => left[0] - right[0])) {
-    const last = result.at(-1);
-    if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], to);
-    else result.push([from, to]);
-  }
-  return result;
-}
-
-function escapeRegex(text: string): string {
-  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`);
+/** By UTF-16 code unit, as names are searched. */
+function reversed(text: string): string {
+  return text.split("").toReversed().join("");
 }

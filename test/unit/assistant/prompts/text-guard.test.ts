@@ -95,7 +95,7 @@ describe.each(Object.entries(families))("%s", (name, of) => {
         if (!question.includes("</think>")) expect(textOf(hostile)).toContain(question.trim());
         for (const { text, special } of hostile) if (special) expect(text).not.toBe("");
       }),
-      { numRuns: 300 },
+      { numRuns: 150 },
     );
   });
 });

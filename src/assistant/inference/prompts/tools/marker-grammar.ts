@@ -18,12 +18,15 @@ export function textUpTo(
   const rule = (seen: number): Expression => ({ kind: "rule", name: `${name}-${seen}` });
   for (let seen = 0; seen < characters.length; seen++) {
     const choices: Expression[] = mayEnd ? [{ kind: "literal", text: "" }] : [];
-    const leading = letters.map((letter) => [letter, overlap(characters, seen, letter)] as const);
-    for (const [letter, next] of leading) {
+    const leading: string[] = [];
+    for (const letter of letters) {
+      const next = overlap(characters, seen, letter);
+      if (next === 0) continue;
+      leading.push(letter);
       const rest = next === characters.length ? after : rule(next);
       choices.push({ kind: "sequence", items: [{ kind: "literal", text: letter }, rest] });
     }
-    choices.push({ kind: "sequence", items: [anyBut(letters), rule(0)] });
+    choices.push({ kind: "sequence", items: [anyBut(leading), rule(0)] });
     rules[`${name}-${seen}`] = { kind: "choice", options: choices };
   }
   return rule(0);
