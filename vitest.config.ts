@@ -1,15 +1,25 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 const slow = { testTimeout: 120_000, hookTimeout: 180_000 };
 
+/**
+ * One more than there are cores, since most tests wait for an engine, a server or a timer; but not more than
+ * four, which share one engine. The same for all projects: those with other numbers run one after the other.
+ */
+const maxWorkers = Math.min(availableParallelism() + 1, 4);
+
 export default defineConfig({
   test: {
     passWithNoTests: false,
+    maxWorkers,
     projects: [
       {
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts", "test/tidy.test.ts"],
+          // Loading the modules anew for each of more than a hundred files takes as long as the tests.
+          isolate: false,
           testTimeout: 20_000,
         },
       },
@@ -26,9 +36,6 @@ export default defineConfig({
           include: ["test/docker/**/*.test.ts"],
           globalSetup: ["test/support/engine-setup.ts"],
           pool: "forks",
-          maxWorkers: 2,
-          // Projects with other numbers of workers run one group after the other.
-          sequence: { groupOrder: 1 },
           ...slow,
         },
       },
@@ -38,9 +45,6 @@ export default defineConfig({
           include: ["test/e2e/**/*.test.ts"],
           globalSetup: ["test/support/engine-setup.ts"],
           pool: "forks",
-          maxWorkers: 2,
-          // Projects with other numbers of workers run one group after the other.
-          sequence: { groupOrder: 1 },
           ...slow,
         },
       },

@@ -7,9 +7,9 @@ import { simulate } from "./simulation.ts";
  */
 const environment = process.env;
 const from = Number(environment["BERTH_SIM_FROM"] ?? "1");
-const runs = Number(environment["BERTH_SIM_RUNS"] ?? "300");
+const runs = Number(environment["BERTH_SIM_RUNS"] ?? "200");
 const single = environment["BERTH_SIM_SEED"];
-const GROUPS = 12;
+const GROUPS = 8;
 
 const size = Math.ceil(runs / GROUPS);
 const groups =
