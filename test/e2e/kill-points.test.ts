@@ -60,8 +60,12 @@ const plays = stories.flatMap((story) =>
   moments.map((moment) => ({ title: `${story.name}: ${moment}`, story, moment })),
 );
 
+// Each starts Berth about six times, and all of them at the same time.
+const options = { timeout: 300_000 };
+
 test.concurrent.for(plays)(
   "each request of $title",
+  options,
   async ({ story, moment }, { onTestFailed }) => {
     await using berth = await BerthProcess.open({
       start: false,
