@@ -1,11 +1,6 @@
 import type { Token as LibraryToken, LlamaEmbeddingContext, LlamaModel } from "node-llama-cpp";
 import { type Embedded, TextTooLongError } from "../runner.ts";
-
-/**
- * Most texts are shorter. What llama.cpp reserves grows with the longest text that a context takes, so
- * there are contexts for these, and one more for longer ones where one comes.
- */
-const SHORT_TOKENS = 512;
+import { SHORT_TEXT_TOKENS } from "./gguf/memory.ts";
 
 export interface EmbeddingPoolOptions {
   readonly model: LlamaModel;
@@ -84,7 +79,7 @@ export class EmbeddingPool implements AsyncDisposable {
   }
 
   get #shortTokens(): number {
-    return Math.min(SHORT_TOKENS, this.#options.tokensMax);
+    return Math.min(SHORT_TEXT_TOKENS, this.#options.tokensMax);
   }
 
   #read(context: LlamaEmbeddingContext, text: string, index: number): Entry {
@@ -115,7 +110,7 @@ export class EmbeddingPool implements AsyncDisposable {
     const contextSize = tokens + 1;
     return model.createEmbeddingContext({
       contextSize,
-      batchSize: wholeTexts ? contextSize : Math.min(contextSize, SHORT_TOKENS),
+      batchSize: wholeTexts ? contextSize : Math.min(contextSize, SHORT_TEXT_TOKENS),
       threads: threads(),
       ignoreMemorySafetyChecks: true,
     });

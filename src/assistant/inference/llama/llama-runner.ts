@@ -2,7 +2,7 @@ import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node
 import { AssistantError } from "../../errors.ts";
 import type { Embedded, Prompt, Runner, Sampling, StepOutcome, Stream, Token } from "../runner.ts";
 import { EmbeddingPool } from "./embedding-pool.ts";
-import { BATCH_TOKENS } from "./gguf/memory.ts";
+import { BATCH_TOKENS, GENERATOR_TEXT_TOKENS_MAX } from "./gguf/memory.ts";
 import { GrammarCache } from "./grammar-cache.ts";
 import { libraryTokens } from "./library.ts";
 import { LlamaStream, type StreamHost } from "./llama-stream.ts";
@@ -64,7 +64,10 @@ export class LlamaRunner implements Runner {
     this.#grammars = new GrammarCache(llama, model);
     this.#embeddings = new EmbeddingPool({
       model,
-      tokensMax: options.contextTokens,
+      tokensMax:
+        options.sequences === 0
+          ? options.contextTokens
+          : Math.min(options.contextTokens, GENERATOR_TEXT_TOKENS_MAX),
       atOnce: options.embeddingsAtOnce,
       threads: () => options.threads.threadsOf("prefill"),
       wholeTexts: options.sequences === 0,

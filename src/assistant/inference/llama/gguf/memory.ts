@@ -2,6 +2,13 @@ import type { ModelShape } from "./shape.ts";
 
 /** Tokens that one decode takes at most: a chunk of a prompt, or a step of all sequences. */
 export const BATCH_TOKENS = 128;
+/**
+ * Texts to embed are mostly shorter than this. What llama.cpp reserves grows with the longest text that
+ * a context takes, so these have contexts of their own, and longer ones share one.
+ */
+export const SHORT_TEXT_TOKENS = 512;
+/** A model that generates embeds texts up to this length, if its context is as large. */
+export const GENERATOR_TEXT_TOKENS_MAX = 2048;
 /** The library rounds the context of each sequence up to a multiple of this. */
 export const CONTEXT_MULTIPLE = 256;
 
@@ -31,6 +38,12 @@ export function generationMemory(
     sequences * keptBytes(shape, cells) +
     sequences * shape.recurrentState * COMPUTED_BYTES +
     computeBytes(shape, BATCH_TOKENS, cells) +
+    embeddingContexts(
+      shape,
+      Math.min(contextTokens, GENERATOR_TEXT_TOKENS_MAX),
+      1,
+      SHORT_TEXT_TOKENS,
+    ) +
     // The logits of a step, once where they are computed and once where they are handed out.
     sequences * shape.vocabulary * COMPUTED_BYTES
   );
@@ -42,12 +55,25 @@ export function embeddingMemory(
   weightBytes: number,
   { contextTokens, sequences }: MemoryQuestion,
 ): number {
-  const cells = roundUp(contextTokens + 1, CONTEXT_MULTIPLE);
   return (
-    PROCESS_BYTES +
-    weightBytes +
-    sequences * (keptBytes(shape, cells) + computeBytes({ ...shape, vocabulary: 0 }, cells, cells))
+    PROCESS_BYTES + weightBytes + embeddingContexts(shape, contextTokens, sequences, contextTokens)
   );
+}
+
+/** `atOnce` contexts for short texts and one for the longest; `batch`: what is computed in one go. */
+function embeddingContexts(
+  shape: ModelShape,
+  textTokensMax: number,
+  atOnce: number,
+  batch: number,
+): number {
+  const context = (tokens: number) => {
+    const cells = roundUp(tokens + 1, CONTEXT_MULTIPLE);
+    const width = roundUp(Math.min(batch, tokens) + 1, CONTEXT_MULTIPLE);
+    return keptBytes(shape, cells) + computeBytes({ ...shape, vocabulary: 0 }, width, cells);
+  };
+  const short = atOnce * context(Math.min(textTokensMax, SHORT_TEXT_TOKENS));
+  return textTokensMax > SHORT_TEXT_TOKENS ? short + context(textTokensMax) : short;
 }
 
 function keptBytes(shape: ModelShape, cells: number): number {

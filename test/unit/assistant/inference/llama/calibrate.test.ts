@@ -1,0 +1,80 @@
+import { describe, expect, it } from "vitest";
+import { calibrate } from "../../../../../src/assistant/inference/llama/threads/calibrate.ts";
+
+type Kind = "decode" | "prefill";
+
+/** Measures by a formula, on a clock that only measuring moves. */
+function machine(times: (kind: Kind, threads: number, call: number) => number) {
+  const calls: { kind: Kind; threads: number }[] = [];
+  let nowMs = 0;
+  return {
+    calls,
+    run: (cores: number) =>
+      calibrate({
+        cores,
+        measure: async (kind, threads) => {
+          const ms = times(kind, threads, calls.length);
+          calls.push({ kind, threads });
+          nowMs += ms;
+          return ms;
+        },
+        now: () => nowMs,
+        signal: new AbortController().signal,
+      }),
+  };
+}
+
+describe("calibration", () => {
+  it("takes what is fastest, for tokens and for prompts on their own", async () => {
+    const { run } = machine((kind, threads) => (kind === "decode" ? 4 + threads : 40 / threads));
+    expect(await run(8)).toEqual({
+      calibration: { decodeThreads: 1, prefillThreads: 8, decodeMs: 5 },
+      steady: true,
+    });
+  });
+
+  it("measures nothing where there is one core", async () => {
+    const { run, calls } = machine(() => 1);
+    expect((await run(1)).calibration.decodeThreads).toBe(1);
+    expect(calls).toEqual([]);
+  });
+
+  it("takes fewer threads where more are hardly faster", async () => {
+    const { run } = machine((_, threads) => 10 - threads * 0.1);
+    expect((await run(4)).calibration).toMatchObject({ decodeThreads: 1, prefillThreads: 1 });
+  });
+
+  it("goes no further up once more threads are much slower", async () => {
+    const { run, calls } = machine((_, threads) => (threads > 2 ? 5_000 : 10 / threads));
+    expect((await run(4)).calibration).toMatchObject({ decodeThreads: 2, prefillThreads: 2 });
+    expect(calls.filter(({ threads }) => threads === 3)).toHaveLength(2);
+    expect(calls.some(({ threads }) => threads === 4)).toBe(false);
+  });
+
+  it("is not misled by a machine that is busy for a while", async () => {
+    const busy = (call: number) => (call < 7 ? 30 : 1);
+    const { run } = machine((_, threads, call) => (8 / threads) * busy(call));
+    expect((await run(4)).calibration).toMatchObject({ decodeThreads: 4, decodeMs: 2 });
+  });
+
+  it("says when its measurements do not agree, so that they are not kept", async () => {
+    const { run } = machine((_, threads, call) => (10 / threads) * (1 + call));
+    expect((await run(2)).steady).toBe(false);
+  });
+
+  it("is over soon", async () => {
+    const { run, calls } = machine((_, threads) => 20 / threads);
+    await run(4);
+    expect(calls.length * 20).toBeLessThan(1_500);
+  });
+
+  it("does not measure prompts of a large model, which would take minutes", async () => {
+    const { run, calls } = machine((_, threads) => 400 / threads);
+    expect((await run(4)).calibration).toEqual({
+      decodeThreads: 4,
+      prefillThreads: 4,
+      decodeMs: 100,
+    });
+    expect(calls.some(({ kind }) => kind === "prefill")).toBe(false);
+  });
+});
