@@ -13,6 +13,7 @@ const model = "hub/org/embedder:q8";
 
 test("has what the contract says; floats where nothing is asked for", async () => {
   const response = await world.post("/v1/embeddings", { model, input: "abc" });
+  expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
   expect(await response.json()).toEqual({
     object: "list",
     model,

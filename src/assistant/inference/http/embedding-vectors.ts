@@ -1,5 +1,34 @@
 import { endianness } from "node:os";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { refused } from "./checked.ts";
+
+/**
+ * Writing a thousand vectors as digits takes half a second; in pieces of some ten milliseconds, so that
+ * the streams of others go on meanwhile.
+ */
+const FLOATS_A_TURN = 16_384;
+
+/** The list of embeddings as JSON text, in the order of the vectors. Rejects when the signal aborts. */
+export async function embeddingsText(
+  vectors: readonly Float32Array[],
+  encoding: "float" | "base64",
+  signal: AbortSignal,
+): Promise<string> {
+  const parts: string[] = [];
+  let floats = 0;
+  for (const [index, vector] of vectors.entries()) {
+    const embedding =
+      encoding === "base64" ? `"${base64Of(vector)}"` : JSON.stringify(Array.from(vector));
+    parts.push(`{"object":"embedding","index":${index},"embedding":${embedding}}`);
+    floats += vector.length;
+    if (floats >= FLOATS_A_TURN) {
+      floats = 0;
+      await nextTurn();
+      signal.throwIfAborted();
+    }
+  }
+  return `[${parts.join(",")}]`;
+}
 
 /** Throws AssistantError `invalid_request` where a model has fewer dimensions than are asked for. */
 export function checkDimensions(wanted: number | undefined, length: number | undefined): void {

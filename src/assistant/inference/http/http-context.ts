@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Registry } from "prom-client";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
@@ -58,8 +58,6 @@ export interface InferenceHttpContext {
   /** Logs an error that is nobody's fault but ours; anything else is the caller's business. */
   reportUnexpected(error: AssistantError, exchange: Exchange): void;
 }
-
-export type Routes = (server: FastifyInstance, context: InferenceHttpContext) => void;
 
 const exchanges = new WeakMap<FastifyRequest, Exchange>();
 

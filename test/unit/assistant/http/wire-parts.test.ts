@@ -2,7 +2,11 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { AssistantError } from "../../../../src/assistant/errors.ts";
-import { base64Of, shortened } from "../../../../src/assistant/inference/http/embedding-vectors.ts";
+import {
+  base64Of,
+  embeddingsText,
+  shortened,
+} from "../../../../src/assistant/inference/http/embedding-vectors.ts";
 import { inWireWords } from "../../../../src/assistant/inference/http/error-words.ts";
 import {
   keepAliveOf,
@@ -95,6 +99,20 @@ test("vectors are shortened to unit length, and nothing is not divided by", () =
   expect([...shortened(Float32Array.of(0.6, 0, 0.8), 2)]).toEqual([1, 0]);
   expect([...shortened(Float32Array.of(0, 0, 1), 2)]).toEqual([0, 0]);
   expect(base64Of(Float32Array.of(1, -2))).toBe("AACAPwAAAMA=");
+});
+
+test("writing many vectors leaves turns to others, and ends when nobody waits for it", async () => {
+  const vectors = Array.from({ length: 100 }, () => new Float32Array(1_000));
+  let turns = 0;
+  let turn = setImmediate(function count() {
+    turns += 1;
+    turn = setImmediate(count);
+  });
+  const text = await embeddingsText(vectors, "float", new AbortController().signal);
+  clearImmediate(turn);
+  expect(JSON.parse(text)).toHaveLength(100);
+  expect(turns).toBeGreaterThanOrEqual(5);
+  await expect(embeddingsText(vectors, "float", AbortSignal.abort())).rejects.toThrow("aborted");
 });
 
 describe("the other end of a connection", () => {

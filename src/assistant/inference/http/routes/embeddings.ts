@@ -1,6 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { embeddingRequestOf } from "../embedding-request.ts";
-import { base64Of, checkDimensions, shortened } from "../embedding-vectors.ts";
+import { checkDimensions, embeddingsText, shortened } from "../embedding-vectors.ts";
 import { exchangeOf, type InferenceHttpContext, tellIgnored } from "../http-context.ts";
 
 export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpContext): void {
@@ -20,15 +20,11 @@ export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpC
     const total = tokens.reduce((sum, count) => sum + count, 0);
     Object.assign(exchange.facts, { model, ledgerSeq, promptTokens: total });
     checkDimensions(dimensions, vectors[0]?.length);
-    return {
-      object: "list",
-      model,
-      data: vectors.map((vector, index) => {
-        const kept = dimensions === undefined ? vector : shortened(vector, dimensions);
-        const embedding = encoding === "base64" ? base64Of(kept) : Array.from(kept);
-        return { object: "embedding", index, embedding };
-      }),
-      usage: { prompt_tokens: total, total_tokens: total },
-    };
+    const kept =
+      dimensions === undefined ? vectors : vectors.map((vector) => shortened(vector, dimensions));
+    const data = await embeddingsText(kept, encoding, exchange.signal);
+    const usage = { prompt_tokens: total, total_tokens: total };
+    reply.type("application/json; charset=utf-8");
+    return `{"object":"list","model":${JSON.stringify(model)},"data":${data},"usage":${JSON.stringify(usage)}}`;
   });
 }
