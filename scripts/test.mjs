@@ -45,7 +45,7 @@ rmSync(scratch, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = code;
 
-/** Programs that tests start: an engine, a registry, git and sshd, and busybox and its shell for images. */
+/** Programs that tests start: an engine, a registry, git and sshd, strace, and busybox and its shell for images. */
 async function ensureSystemPackages() {
   const needed = [
     ["docker-registry", "docker-registry"],
@@ -54,6 +54,7 @@ async function ensureSystemPackages() {
     ["git", "git"],
     ["sshd", "openssh-server"],
     ["ssh", "openssh-client"],
+    ["strace", "strace"],
   ];
   if (!process.env.BERTH_TEST_DOCKER_HOST)
     needed.push(["dockerd", "docker.io"], ["ip", "iproute2"], ["iptables", "iptables"]);
@@ -61,7 +62,7 @@ async function ensureSystemPackages() {
   if (missing.length > 0)
     await aptInstall(
       missing,
-      "the tests need a container engine, a registry, git and an ssh server",
+      "the tests need a container engine, a registry, git, an ssh server and strace",
     );
 }
 
