@@ -96,7 +96,7 @@ function languageOf(schema: unknown, scalars: ScalarGrammar) {
 function nothingLeft(contradictions: readonly string[]): AssistantError {
   const why =
     contradictions.length > 0
-      ? `: ${contradictions[0]}`
+      ? `: ${contradictions.join("; ").slice(0, 600)}`
       : ": a bound leaves nothing, or it requires itself within itself without end";
   return new AssistantError(
     "unsupported_schema",

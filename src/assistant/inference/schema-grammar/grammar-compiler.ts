@@ -28,6 +28,8 @@ interface GrammarCompilerOptions {
   readonly clock?: Clock;
   /** Time on a core of one compilation. */
   readonly limitMs?: number;
+  /** Time on a core that a document may take to be judged. */
+  readonly validateMs?: number;
   /** Bytes of grammars that are kept. */
   readonly cacheBytesMax?: number;
 }
@@ -39,18 +41,26 @@ interface GrammarCompilerOptions {
 export class GrammarCompiler implements AsyncDisposable {
   readonly #logger: Logger;
   readonly #limitMs: number;
+  readonly #validateMs: number;
   readonly #cacheBytesMax: number;
   readonly #thread: GrammarThread;
   readonly #cache = new Map<string, CachedGrammar>();
   readonly #underWay = new Map<string, Promise<GrammarText>>();
   #cachedBytes = 0;
+  #compilations = 0;
 
   constructor(options: GrammarCompilerOptions) {
     this.#logger = options.logger;
     this.#limitMs = options.limitMs ?? schemaLimits.compileMs;
+    this.#validateMs = options.validateMs ?? VALIDATE_MAX_MS;
     this.#cacheBytesMax = options.cacheBytesMax ?? CACHE_BYTES_MAX;
     this.#thread = new GrammarThread({ clock: options.clock ?? systemClock });
     this.#thread.warm();
+  }
+
+  /** How many grammars were made, rather than found; for metrics. */
+  get compilations(): number {
+    return this.#compilations;
   }
 
   /**
@@ -112,6 +122,7 @@ export class GrammarCompiler implements AsyncDisposable {
   }
 
   async #compile(request: GrammarRequest, key: string): Promise<GrammarText> {
+    this.#compilations += 1;
     const answer = await this.#thread.ask(request, this.#limitMs);
     switch (answer.type) {
       case "grammar":
@@ -146,10 +157,7 @@ export class GrammarCompiler implements AsyncDisposable {
   }
 
   async #validate(schema: string, document: unknown): Promise<readonly string[]> {
-    const answer = await this.#thread.ask(
-      { type: "validate", schema, document },
-      Math.max(this.#limitMs, VALIDATE_MAX_MS),
-    );
+    const answer = await this.#thread.ask({ type: "validate", schema, document }, this.#validateMs);
     if (answer.type === "problems") return answer.problems;
     this.#logger.warn({ reason: answer.type }, "a document was not judged");
     return ["the document cannot be checked against the schema in time"];

@@ -78,6 +78,7 @@ export class SchemaLanguage implements Language {
     this.#parts.set(key, expression);
     const body = this.#bodyOf(part, name);
     if (body) this.table.set(name, body);
+    else this.shapes.note(`the ${part.kind} at ${placeOf(part)} has no value`);
     return expression;
   }
 
@@ -95,4 +96,13 @@ export class SchemaLanguage implements Language {
         return literal("null");
     }
   }
+}
+
+/** Where the keywords stand that left nothing, as well as that is known. */
+function placeOf(part: Part): string {
+  if (part.kind === "object" || part.kind === "array") return part.pointer;
+  if (part.kind === "number") return part.constraints.pointer;
+  if (part.kind !== "string") return "#";
+  const { patterns, formats } = part.constraints;
+  return [...patterns, ...formats][0]?.pointer ?? "#";
 }

@@ -18,6 +18,8 @@ export const schemaLimits = {
    * every one of them, each time anew.
    */
   leftWalk: 2_000_000,
+  /** Characters of the shortest document: no context holds a longer one. */
+  shortestText: 1_000_000,
   /** Alternatives made while unions, conditions and intersections are multiplied out. */
   parts: 20_000,
   /** How far `$ref`, allOf, anyOf and the like lead on before an object or an array is entered. */

@@ -1,3 +1,4 @@
+import { keyOfNumber, keyOfString } from "./scalar-keys.ts";
 import type { NumberConstraints, StringConstraints, StringPattern } from "./scalars.ts";
 
 /**
@@ -159,22 +160,10 @@ export function keyOf(part: Part): string {
       return part.kind;
     case "values":
       return `values ${JSON.stringify(part.values)}`;
-    case "number": {
-      const { integer, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } =
-        part.constraints;
-      const bounds = [minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf];
-      return `number ${JSON.stringify([integer, ...bounds.map((bound) => bound ?? null)])}`;
-    }
-    case "string": {
-      const { minLength, maxLength, patterns, forbiddenPatterns, formats, excluded } =
-        part.constraints;
-      return `string ${JSON.stringify([
-        minLength ?? 0,
-        maxLength ?? null,
-        ...[patterns, forbiddenPatterns, formats].map((list) => list.map((entry) => entry.source)),
-        excluded,
-      ])}`;
-    }
+    case "number":
+      return `number ${keyOfNumber(part.constraints)}`;
+    case "string":
+      return `string ${keyOfString(part.constraints)}`;
     case "array":
       return `array ${JSON.stringify([
         part.facets.map((facet) => facet.id),

@@ -11,6 +11,11 @@ export class RuleTable implements RuleSink {
   readonly #numbers = new Map<string, number>();
   #size = 0;
 
+  /** About how much text the rules are. */
+  get size(): number {
+    return this.#size;
+  }
+
   reserve(hint: string): string {
     // llama.cpp's names are of letters, digits and hyphens.
     const base =

@@ -19,4 +19,6 @@ export interface ShapeContext {
   /** Each part once. */
   unique(parts: readonly Part[]): readonly Part[];
   nextFacet(): number;
+  /** Notes why something cannot be: the reason that is given when nothing at all can. */
+  note(reason: string): void;
 }

@@ -104,11 +104,13 @@ export class Shapes implements ShapeContext {
     return [...new Map(parts.map((part) => [keyOf(part), part])).values()];
   }
 
+  note(reason: string): void {
+    if (this.contradictions.length < 3) this.contradictions.push(reason);
+  }
+
   /** Notes why nothing is left where `parts` is empty, and hands it on. */
   noted(parts: readonly Part[], keyword: string, pointer: string): readonly Part[] {
-    if (parts.length === 0 && this.contradictions.length < 5) {
-      this.contradictions.push(`"${keyword}" at ${pointer} leaves nothing`);
-    }
+    if (parts.length === 0) this.note(`"${keyword}" at ${pointer} leaves nothing`);
     return parts;
   }
 

@@ -1,8 +1,10 @@
+import { AssistantError } from "../../errors.ts";
 import type { Expression } from "./expression.ts";
+import { schemaLimits } from "./limits.ts";
 
 /**
  * A shortest text of a grammar of which every rule comes to an end: what an engine that does not sample
- * answers. Of equally short options the first.
+ * answers. Of equally short options the first. Throws `unsupported_schema` where even that is too long.
  */
 export function shortestText(rules: ReadonlyMap<string, Expression>, root: Expression): string {
   const lengths = new Map<string, number>();
@@ -31,6 +33,12 @@ export function shortestText(rules: ReadonlyMap<string, Expression>, root: Expre
       lengths.set(name, length);
       changed = true;
     }
+  }
+  if (lengthOf(root) > schemaLimits.shortestText) {
+    throw new AssistantError(
+      "unsupported_schema",
+      `The schema asks for documents of more than ${schemaLimits.shortestText} characters; lower minItems or minLength`,
+    );
   }
   const textOf = (expression: Expression): string => {
     switch (expression.kind) {
