@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import OpenAI from "openai";
-import { onTestFailed } from "vitest";
+import { expect, onTestFailed } from "vitest";
 import type { StateView } from "../../src/assistant/inference/control/state-view.ts";
 import type { AssistantReady } from "../../src/assistant/system.ts";
 
@@ -56,7 +56,9 @@ export class AssistantProcess implements AsyncDisposable {
         ? given
         : await mkdtemp(join(tmpdir(), "berth-assistant-"));
     const daemon = new AssistantProcess(dataDir, flags);
-    onTestFailed(() => void process.stderr.write(`${daemon.log}\n`));
+    // One that a whole file shares is started where there is no test yet.
+    if (expect.getState().currentTestName !== undefined)
+      onTestFailed(() => void process.stderr.write(`${daemon.log}\n`));
     try {
       await daemon.start();
     } catch (error) {
