@@ -4,6 +4,9 @@ import { AnswerText, type Told } from "./answer-text.ts";
 import { Outbox, type OutboxOwner } from "./outbox.ts";
 import type { Slot } from "./slot.ts";
 
+/** A sequence of the runner, as generations sit on it. */
+export type Seat = Slot<Generation>;
+
 /**
  * One answer that is being made, from the arrival to the end:
  *
@@ -22,7 +25,7 @@ export class Generation {
   readonly sampling: Sampling;
   readonly outbox: Outbox;
   /** What it sits on. */
-  slot: Slot | undefined;
+  slot: Seat | undefined;
   /** From the first step's beginning to the end, also where there is no slot just now. */
   stream: Stream | undefined;
   over = false;
@@ -82,7 +85,7 @@ export class Generation {
   }
 
   /** It has got a sequence that holds so many of its tokens; the first time is what is told. */
-  seated(slot: Slot, keptTokens: number): void {
+  seated(slot: Seat, keptTokens: number): void {
     this.slot = slot;
     this.#cachedTokens ??= keptTokens;
   }

@@ -11,7 +11,7 @@ import type {
 import type { Embedded, Prompt, Runner, Token } from "../runner.ts";
 import { CoreShare } from "./core-share.ts";
 import { Embedding, EmbeddingPace } from "./embedding.ts";
-import { Generation } from "./generation.ts";
+import { Generation, type Seat } from "./generation.ts";
 import {
   contextExceeded,
   emptyPrompt,
@@ -42,7 +42,7 @@ export class Scheduler implements AsyncDisposable {
   readonly #runner: Runner;
   readonly #clock: Clock;
   readonly #cores: CoreShare;
-  readonly #slots: readonly Slot[];
+  readonly #slots: readonly Seat[];
   readonly #seating: Seating;
   readonly #turns: Turns;
   readonly #pace = new EmbeddingPace();
@@ -62,7 +62,10 @@ export class Scheduler implements AsyncDisposable {
     this.#runner = runner;
     this.#clock = clock;
     this.#cores = new CoreShare(cores);
-    this.#slots = Array.from({ length: runner.sequences }, (_, index) => new Slot(index));
+    this.#slots = Array.from(
+      { length: runner.sequences },
+      (_, index) => new Slot<Generation>(index),
+    );
     this.#seating = new Seating({
       runner,
       clock,
@@ -77,7 +80,7 @@ export class Scheduler implements AsyncDisposable {
   }
 
   get load(): ModelLoad {
-    const active = this.#slots.filter((slot) => slot.generation).length;
+    const active = this.#slots.filter((slot) => slot.owner).length;
     let queued = 0;
     for (const generation of this.#generations.keys()) if (!generation.slot) queued += 1;
     for (const embedding of this.#embeddings) if (!embedding.begun) queued += 1;

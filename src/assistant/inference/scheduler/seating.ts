@@ -1,7 +1,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Runner, Stream } from "../runner.ts";
-import type { Generation } from "./generation.ts";
-import { chooseSlot, type Slot } from "./slot.ts";
+import type { Generation, Seat } from "./generation.ts";
+import { chooseSlot } from "./slot.ts";
 import { OVERTAKEN_MAX, Waiting } from "./waiting.ts";
 
 /** For so long a reader may let its sequence stand still before somebody else gets it. */
@@ -13,7 +13,7 @@ const AGED_TOKENS = 32;
 export interface SeatingOptions {
   readonly runner: Runner;
   readonly clock: Clock;
-  readonly slots: readonly Slot[];
+  readonly slots: readonly Seat[];
   /** A stream could not begin: this generation alone has failed. */
   onFailed(generation: Generation, error: unknown): void;
 }
@@ -25,7 +25,7 @@ export interface SeatingOptions {
 export class Seating {
   readonly #runner: Runner;
   readonly #clock: Clock;
-  readonly #slots: readonly Slot[];
+  readonly #slots: readonly Seat[];
   readonly #onFailed: (generation: Generation, error: unknown) => void;
   readonly #waiting = new Waiting();
   /** Of generations that are over. */
@@ -60,7 +60,7 @@ export class Seating {
     for (let stream = this.#streams.pop(); stream; stream = this.#streams.pop())
       await stream.close();
     // From here on nothing waits: who is over now has no stream open.
-    for (const slot of this.#slots) if (slot.generation?.over) this.#free(slot);
+    for (const slot of this.#slots) if (slot.owner?.over) this.#free(slot);
   }
 
   /** Gives sequences to those who wait, as far as there are any or can be made. */
@@ -101,17 +101,17 @@ export class Seating {
   get nextChangeAt(): number | undefined {
     if (this.#waiting.size === 0) return undefined;
     let earliest: number | undefined;
-    for (const { generation } of this.#slots) {
+    for (const { owner: generation } of this.#slots) {
       if (generation?.fullSince === undefined || generation.over) continue;
       earliest = Math.min(earliest ?? Number.POSITIVE_INFINITY, generation.fullSince);
     }
     return earliest === undefined ? undefined : earliest + STANDSTILL_MAX_MS;
   }
 
-  async #seat(generation: Generation, slot: Slot): Promise<void> {
+  async #seat(generation: Generation, slot: Seat): Promise<void> {
     this.#waiting.remove(generation);
     this.#countOvertaking(generation);
-    slot.generation = generation;
+    slot.owner = generation;
     generation.seated(slot, await slot.fit(this.#runner, generation.tokens));
     this.begin(generation);
   }
@@ -136,7 +136,7 @@ export class Seating {
 
   #victim(next: Generation): Generation | undefined {
     let victim: Generation | undefined;
-    for (const { generation } of this.#slots) {
+    for (const { owner: generation } of this.#slots) {
       if (!generation || generation.over || !this.#mayGo(generation, next)) continue;
       if (!victim || goesBefore(generation, victim)) victim = generation;
     }
@@ -151,7 +151,7 @@ export class Seating {
   }
 
   /** Takes the sequence away and lets the generation wait for another. Undefined: it is over meanwhile. */
-  async #evict(generation: Generation): Promise<Slot | undefined> {
+  async #evict(generation: Generation): Promise<Seat | undefined> {
     const { slot, stream } = generation;
     if (stream && !generation.suspended) {
       generation.suspended = true;
@@ -166,10 +166,10 @@ export class Seating {
     return slot;
   }
 
-  #free(slot: Slot): void {
+  #free(slot: Seat): void {
     this.#uses += 1;
     slot.usedAt = this.#uses;
-    slot.generation = undefined;
+    slot.owner = undefined;
   }
 }
 

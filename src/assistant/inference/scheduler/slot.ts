@@ -1,11 +1,10 @@
 import type { Runner, Token } from "../runner.ts";
-import type { Generation } from "./generation.ts";
 
 /** One sequence of the runner: what it holds, and for whom. */
-export class Slot {
+export class Slot<Owner = unknown> {
   readonly index: number;
   /** Who has it; it stays so after the end until the stream is closed. */
-  generation: Generation | undefined;
+  owner: Owner | undefined;
   /** Grows with each use; 0: never used. */
   usedAt = 0;
   readonly #tokens: Token[] = [];
@@ -54,12 +53,15 @@ export class Slot {
  * half of the prompt or all that the sequence holds. A shorter one (a system prompt's first words) is
  * not worth what another conversation would lose; then the one goes that was not used for longest.
  */
-export function chooseSlot(slots: readonly Slot[], prompt: readonly Token[]): Slot | undefined {
-  let longest: Slot | undefined;
+export function chooseSlot<Owner>(
+  slots: readonly Slot<Owner>[],
+  prompt: readonly Token[],
+): Slot<Owner> | undefined {
+  let longest: Slot<Owner> | undefined;
   let longestCommon = 0;
-  let oldest: Slot | undefined;
+  let oldest: Slot<Owner> | undefined;
   for (const slot of slots) {
-    if (slot.generation) continue;
+    if (slot.owner) continue;
     if (!oldest || slot.usedAt < oldest.usedAt) oldest = slot;
     const common = slot.common(prompt);
     if (common * 2 < prompt.length && common < slot.length) continue;

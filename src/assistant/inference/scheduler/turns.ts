@@ -1,7 +1,6 @@
 import type { Priority } from "../engine.ts";
 import type { Embedding } from "./embedding.ts";
-import type { Generation } from "./generation.ts";
-import type { Slot } from "./slot.ts";
+import type { Generation, Seat } from "./generation.ts";
 
 /**
  * Ageing: while interactive work goes on, background streams join one step in so many, and one piece in so
@@ -31,7 +30,7 @@ type Piece = Generation | Embedding;
  */
 export class Turns {
   readonly #prefillTokensMax: number;
-  readonly #slots: readonly Slot[];
+  readonly #slots: readonly Seat[];
   readonly #embeddings: ReadonlySet<Embedding>;
   readonly #stepAge = new Age();
   readonly #pieceAge = new Age();
@@ -39,7 +38,7 @@ export class Turns {
   #stepIsDue = false;
 
   constructor(
-    slots: readonly Slot[],
+    slots: readonly Seat[],
     embeddings: ReadonlySet<Embedding>,
     prefillTokensMax: number,
   ) {
@@ -51,7 +50,7 @@ export class Turns {
   /** Of the best work that could be done now; undefined: there is none. */
   get priority(): Priority | undefined {
     let found: Priority | undefined;
-    for (const { generation } of this.#slots) {
+    for (const { owner: generation } of this.#slots) {
       if (!generation || !canRun(generation)) continue;
       if (generation.priority === "interactive") return "interactive";
       found = "background";
@@ -90,7 +89,7 @@ export class Turns {
   #work(priority: Priority): { streams: Generation[]; pieces: Piece[] } {
     const streams: Generation[] = [];
     const pieces: Piece[] = [];
-    for (const { generation } of this.#slots) {
+    for (const { owner: generation } of this.#slots) {
       if (!generation || generation.priority !== priority || !canRun(generation)) continue;
       if (generation.unreadTokens > 0) pieces.push(generation);
       else streams.push(generation);

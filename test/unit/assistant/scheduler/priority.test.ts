@@ -159,7 +159,7 @@ describe("who steps", () => {
     await world.until(
       () => {
         number += 1;
-        if (world.scheduler.load.active < 4) world.ask(`${number}`.padStart(13, "s"));
+        if (world.scheduler.load.active < 4) world.ask(`${number} `.padEnd(40, "s"));
         return long.over;
       },
       "the long one is over",
