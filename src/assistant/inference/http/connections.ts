@@ -58,9 +58,9 @@ export class Connections {
 
   begin(socket: Socket, item: Underway): void {
     const underway = this.#underway.get(socket);
-    // Without an entry, it has gone between the request's arrival and this.
     if (underway) underway.add(item);
-    else item.gone();
+    // It has gone between the request's arrival and this.
+    else if (socket.destroyed) item.gone();
   }
 
   /** It is over; safe to call twice. */

@@ -19,7 +19,7 @@ const exposedHeaders = "x-request-id, x-berth-ignored, x-should-retry, retry-aft
 export function admitLoopback(request: FastifyRequest, reply: FastifyReply): void {
   const { origin } = request.headers;
   // Node would take the first of two, and a browser or a proxy the other one.
-  const hosts = request.raw.headersDistinct["host"] ?? [];
+  const hosts = hostsOf(request.raw.rawHeaders);
   if (hosts.length !== 1 || !hosts.every((host) => loopbackHost.test(host))) {
     throw new AssistantError(
       "forbidden",
@@ -55,4 +55,11 @@ export function answerOptions(
     }
   }
   void reply.code(204).send();
+}
+
+/** Raw headers are names and values in turn. */
+function hostsOf(rawHeaders: readonly string[]): readonly string[] {
+  return rawHeaders.filter(
+    (_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === "host",
+  );
 }
