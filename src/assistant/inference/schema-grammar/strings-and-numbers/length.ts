@@ -12,7 +12,7 @@ export interface LengthRange {
 /** About what a grammar of one rule a state may come to. */
 const PRODUCT_STATES_MAX = 8_000;
 
-export function textsOfLength({ min, max }: LengthRange, budget: Budget): Automaton {
+function textsOfLength({ min, max }: LengthRange, budget: Budget): Automaton {
   return explore<number>({
     alphabet: alphabetOf([]),
     budget,

@@ -9,6 +9,7 @@ import { graphTerm } from "./graph-expression.ts";
 import { termsOf } from "./json-string-expression.ts";
 import { minimise } from "./minimise.ts";
 import { type NumberShape, numberShape } from "./number-shape.ts";
+import { Recent } from "./recent.ts";
 import { refusingAt } from "./refusing-at.ts";
 import { StateGraph } from "./state-graph.ts";
 import type { Term, Terms } from "./terms.ts";
@@ -70,6 +71,8 @@ export function allowsNumber(constraints: NumberConstraints, value: number): boo
   return multipleOf === undefined || isMultipleOf(value, multipleOf);
 }
 
+const recent = new Recent<Automaton>(100);
+
 /** Writes the numbers on one side of zero. */
 class SideWriter {
   private readonly shape: NumberShape;
@@ -87,7 +90,10 @@ class SideWriter {
   write(from: bigint, to: bigint): Term | undefined {
     const { terms } = this;
     if (from > to || (from > 0n && this.shape.modulus > to)) return undefined;
-    const automaton = this.automaton(from, to);
+    const { places, modulus } = this.shape;
+    const automaton = recent.get(`${from} ${to} ${places} ${modulus}`, () =>
+      this.automaton(from, to),
+    );
     if (isEmpty(automaton)) return undefined;
     const digit = (points: CodePoints): Term => terms.points(points);
     const graph = StateGraph.of(automaton, terms, digit, terms.empty);

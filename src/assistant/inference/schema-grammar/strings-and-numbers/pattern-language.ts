@@ -1,9 +1,10 @@
 import { alphabetOf, symbolsWithin } from "./alphabet.ts";
 import { type Automaton, explore, follow } from "./automaton.ts";
-import { type Budget, UnsupportedTextError } from "./budget.ts";
+import type { Budget } from "./budget.ts";
 import { beyondBasic } from "./code-points.ts";
 import { minimise } from "./minimise.ts";
 import { parseRegex } from "./parse-regex.ts";
+import { Recent } from "./recent.ts";
 import { automatonOfRegex } from "./regex-automaton.ts";
 
 /**
@@ -11,30 +12,14 @@ import { automatonOfRegex } from "./regex-automaton.ts";
  * TooLargeError.
  */
 export function automatonOfPattern(source: string, budget: Budget): Automaton {
-  const before = known.get(source);
-  if (before instanceof Error) throw before;
-  if (before !== undefined) return before;
-  const result = attempt(source, budget);
-  if (known.size >= KNOWN_MAX) known.clear();
-  known.set(source, result);
-  if (result instanceof Error) throw result;
-  return result;
-}
-
-/** One schema asks about the same pattern often, and many requests have the same schema. */
-const KNOWN_MAX = 200;
-const known = new Map<string, Automaton | Error>();
-
-function attempt(source: string, budget: Budget): Automaton | Error {
-  try {
+  return recent.get(source, () => {
     const { root, unicode } = parseRegex(source);
     const found = automatonOfRegex(root, budget);
     return unicode ? found : readingUnits(found, budget);
-  } catch (error) {
-    if (error instanceof UnsupportedTextError) return error;
-    throw error;
-  }
+  });
 }
+
+const recent = new Recent<Automaton>(200);
 
 /**
  * Without the flag `u`, a pattern reads units of UTF-16. No set of such a pattern tells surrogates apart

@@ -1,10 +1,10 @@
 import type { Expression, RuleSink } from "../expression.ts";
 import type { StringConstraints } from "../scalars.ts";
-import { Budget } from "./budget.ts";
 import type { CodePoints } from "./code-points.ts";
 import type { FormatBreadth } from "./formats.ts";
 import { termsOf } from "./json-string-expression.ts";
 import { jsonCharacter } from "./json-text.ts";
+import { Recent } from "./recent.ts";
 import { refusingAt } from "./refusing-at.ts";
 import { TextLanguage } from "./text-language.ts";
 
@@ -52,22 +52,30 @@ export function noString(constraints: StringConstraints): boolean {
 
 /** What all constraints but those of length allow. */
 function languageOf(constraints: StringConstraints, breadth: FormatBreadth): TextLanguage {
-  const budget = new Budget();
-  let language = TextLanguage.every(budget);
+  const { patterns, forbiddenPatterns, formats, excluded } = constraints;
+  const sources = [patterns, forbiddenPatterns, formats].map((all) => all.map((one) => one.source));
+  const name = JSON.stringify([breadth, ...sources, excluded]);
+  return recent.get(name, () => makeLanguage(constraints, breadth));
+}
+
+const recent = new Recent<TextLanguage>(100);
+
+function makeLanguage(constraints: StringConstraints, breadth: FormatBreadth): TextLanguage {
+  let language = TextLanguage.every();
   for (const format of constraints.formats) {
-    const one = refusingAt(format, () => TextLanguage.ofFormat(format.source, breadth, budget));
+    const one = refusingAt(format, () => TextLanguage.ofFormat(format.source, breadth));
     language = language.intersect(one);
   }
   for (const pattern of constraints.patterns) {
-    const one = refusingAt(pattern, () => TextLanguage.ofPattern(pattern.source, budget));
+    const one = refusingAt(pattern, () => TextLanguage.ofPattern(pattern.source));
     language = language.intersect(one);
   }
   for (const pattern of constraints.forbiddenPatterns) {
-    const one = refusingAt(pattern, () => TextLanguage.ofPattern(pattern.source, budget));
+    const one = refusingAt(pattern, () => TextLanguage.ofPattern(pattern.source));
     language = language.minus(one);
   }
   if (constraints.excluded.length === 0) return language;
-  return language.minus(TextLanguage.anyOf(constraints.excluded, budget));
+  return language.minus(TextLanguage.anyOf(constraints.excluded));
 }
 
 /** The set of characters, where the language is all texts of these. */

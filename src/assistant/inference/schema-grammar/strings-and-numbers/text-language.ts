@@ -3,7 +3,7 @@ import { type Automaton, accepts, combine, everyText, isEmpty } from "./automato
 import { Budget } from "./budget.ts";
 import { automatonOfFormat, type FormatBreadth } from "./formats.ts";
 import { jsonStringExpression } from "./json-string-expression.ts";
-import { type LengthRange, textsOfLength, withLength } from "./length.ts";
+import { type LengthRange, withLength } from "./length.ts";
 import { minimise } from "./minimise.ts";
 import { automatonOfPattern } from "./pattern-language.ts";
 import { automatonOfTexts } from "./texts.ts";
@@ -11,42 +11,32 @@ import { automatonOfTexts } from "./texts.ts";
 /**
  * A set of texts that can be asked, combined and written as a grammar: a minimal automaton over code
  * points. Whatever makes one throws UnsupportedTextError for what cannot be enforced and TooLargeError
- * where an automaton outgrows its bound; nothing here takes long.
+ * where an automaton outgrows its bound; each call has a budget of its own.
  */
 export class TextLanguage {
   readonly automaton: Automaton;
-  private readonly budget: Budget;
 
-  private constructor(automaton: Automaton, budget: Budget) {
+  private constructor(automaton: Automaton) {
     this.automaton = automaton;
-    this.budget = budget;
   }
 
-  static every(budget = new Budget()): TextLanguage {
-    return new TextLanguage(everyText(), budget);
+  static every(): TextLanguage {
+    return new TextLanguage(everyText());
   }
 
   /** The texts in which an ECMA-262 pattern is found somewhere. */
-  static ofPattern(source: string, budget = new Budget()): TextLanguage {
-    return new TextLanguage(automatonOfPattern(source, budget), budget);
+  static ofPattern(source: string): TextLanguage {
+    return new TextLanguage(automatonOfPattern(source, new Budget()));
   }
 
   /** Texts of one of JSON Schema's formats: those that are produced, or about those that are valid. */
-  static ofFormat(name: string, breadth: FormatBreadth, budget = new Budget()): TextLanguage {
-    return new TextLanguage(automatonOfFormat(name, breadth), budget);
+  static ofFormat(name: string, breadth: FormatBreadth): TextLanguage {
+    return new TextLanguage(automatonOfFormat(name, breadth));
   }
 
-  static literal(text: string, budget = new Budget()): TextLanguage {
-    return TextLanguage.anyOf([text], budget);
-  }
-
-  static anyOf(texts: readonly string[], budget = new Budget()): TextLanguage {
-    return new TextLanguage(automatonOfTexts(texts, budget), budget);
-  }
-
-  /** Texts of so many code points. */
-  static ofLength(range: LengthRange, budget = new Budget()): TextLanguage {
-    return new TextLanguage(minimise(textsOfLength(range, budget)), budget);
+  /** Exactly these; one that holds a lone surrogate is left out, since no JSON text can hold it. */
+  static anyOf(texts: readonly string[]): TextLanguage {
+    return new TextLanguage(automatonOfTexts(texts, new Budget()));
   }
 
   intersect(other: TextLanguage): TextLanguage {
@@ -62,7 +52,7 @@ export class TextLanguage {
   }
 
   complement(): TextLanguage {
-    return TextLanguage.every(this.budget).minus(this);
+    return TextLanguage.every().minus(this);
   }
 
   /**
@@ -70,7 +60,7 @@ export class TextLanguage {
    * smaller one; whether there are any at all is not changed by that.
    */
   withLength(range: LengthRange): TextLanguage {
-    return new TextLanguage(withLength(this.automaton, range, this.budget), this.budget);
+    return new TextLanguage(withLength(this.automaton, range, new Budget()));
   }
 
   isEmpty(): boolean {
@@ -87,7 +77,7 @@ export class TextLanguage {
   }
 
   private combined(other: TextLanguage, mode: "and" | "or" | "minus"): TextLanguage {
-    const result = combine(this.automaton, other.automaton, mode, this.budget);
-    return new TextLanguage(minimise(result), this.budget);
+    const result = combine(this.automaton, other.automaton, mode, new Budget());
+    return new TextLanguage(minimise(result));
   }
 }
