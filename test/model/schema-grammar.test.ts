@@ -1,0 +1,65 @@
+import { getLlama, type Llama, type LlamaGrammar } from "node-llama-cpp";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { AssistantError } from "../../src/assistant/errors.ts";
+import { compileSchema } from "../../src/assistant/inference/schema-grammar/compile-schema.ts";
+import { scalarGrammar } from "../../src/assistant/inference/schema-grammar/scalar-grammar.ts";
+import { parseGbnf } from "../support/gbnf-grammar.ts";
+import { GbnfSampler } from "../support/gbnf-sampler.ts";
+import { hostileSchemas } from "../support/hostile-schemas.ts";
+import { seededRandom } from "../support/random.ts";
+import { applicatorCases } from "../support/schema-cases-applicators.ts";
+import { containerCases } from "../support/schema-cases-containers.ts";
+import { valueCases } from "../support/schema-cases-values.ts";
+
+/** llama.cpp parses in native code, which nothing interrupts; what it takes is part of the limits. */
+const PARSE_MAX_MS = 3_000;
+
+let llama: Llama;
+
+beforeAll(async () => {
+  llama = await getLlama({ gpu: false, build: "never", maxThreads: 1, logger: () => {} });
+});
+
+afterAll(() => llama.dispose());
+
+describe("llama.cpp reads every grammar as it is meant", () => {
+  test.each([...valueCases, ...containerCases, ...applicatorCases])(
+    "$name",
+    async ({ schema, valid, invalid, outside = [] }) => {
+      const { gbnf, example } = compileSchema(schema, scalarGrammar);
+      const grammar = await llama.createGrammar({ grammar: gbnf });
+      const accepts = (document: unknown) => acceptsText(grammar, JSON.stringify(document));
+      expect(valid.filter((document) => !accepts(document))).toEqual([]);
+      expect([...invalid, ...outside].filter(accepts)).toEqual([]);
+      const sampler = new GbnfSampler(parseGbnf(gbnf));
+      const random = seededRandom(7);
+      const texts = [example, ...Array.from({ length: 5 }, () => sampler.sample(random, 60))];
+      expect(texts.filter((text) => !acceptsText(grammar, text))).toEqual([]);
+    },
+  );
+});
+
+describe("what compiles of hostile schemas, llama.cpp reads in time", () => {
+  test.each(hostileSchemas.filter(({ outcome }) => outcome !== "refused"))(
+    "$name",
+    async ({ schema }) => {
+      let gbnf: string;
+      try {
+        ({ gbnf } = compileSchema(schema, scalarGrammar));
+      } catch (error) {
+        expect(error).toBeInstanceOf(AssistantError);
+        return;
+      }
+      const start = performance.now();
+      await llama.createGrammar({ grammar: gbnf });
+      expect(performance.now() - start).toBeLessThan(PARSE_MAX_MS);
+    },
+  );
+});
+
+/** The library's own check, which it keeps to itself; without a model there is no other. */
+function acceptsText(grammar: LlamaGrammar, text: string): boolean {
+  const check: unknown = Reflect.get(grammar, "_testText");
+  if (typeof check !== "function") throw new Error("node-llama-cpp has no check of texts any more");
+  return Reflect.apply(check, grammar, [text]) === true;
+}
