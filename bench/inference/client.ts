@@ -1,0 +1,108 @@
+import { Agent, request } from "node:http";
+
+const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+
+export interface Streamed {
+  /** From the call to the first piece of text, in milliseconds. */
+  readonly firstTokenMs: number;
+  /** After the first one, in milliseconds. */
+  readonly restMs: number;
+  readonly tokens: number;
+}
+
+export interface StreamOptions {
+  readonly prompt: string;
+  readonly tokens: number;
+  readonly body?: Readonly<Record<string, unknown>>;
+  readonly signal?: AbortSignal;
+  readonly onFirst?: () => void;
+}
+
+/** One streamed chat, read by no more than it takes: clients' own cost is nobody's here. */
+export function stream(url: string, options: StreamOptions): Promise<Streamed> {
+  const body = JSON.stringify({
+    messages: [{ role: "user", content: options.prompt }],
+    max_tokens: options.tokens,
+    temperature: 0.8,
+    top_k: 40,
+    top_p: 0.95,
+    min_p: 0.05,
+    seed: 7,
+    stream: true,
+    ...options.body,
+  });
+  const begun = performance.now();
+  return new Promise((resolve, reject) => {
+    let first = 0;
+    let tokens = 0;
+    const call = request(
+      `${url}/v1/chat/completions`,
+      {
+        method: "POST",
+        agent,
+        headers: { "content-type": "application/json" },
+        ...(options.signal && { signal: options.signal }),
+      },
+      (response) => {
+        if (response.statusCode !== 200) {
+          response.setEncoding("utf8").on("data", (text: string) => reject(new Error(text)));
+          return;
+        }
+        response.setEncoding("latin1");
+        response.on("data", (text: string) => {
+          const pieces = text.split('"content":').length - 1;
+          // The preamble may have an empty one.
+          if (pieces === 0 || (first === 0 && /"content":""/.test(text) && pieces === 1)) return;
+          if (first === 0) {
+            first = performance.now();
+            options.onFirst?.();
+          }
+          tokens += pieces;
+        });
+        response.once("end", () =>
+          resolve({
+            firstTokenMs: first - begun,
+            restMs: performance.now() - first,
+            tokens: options.tokens,
+          }),
+        );
+        response.once("error", reject);
+      },
+    );
+    call.once("error", reject);
+    call.end(body);
+  });
+}
+
+/** Tokens a second of all streams together, from when all have begun to answer. */
+export async function throughput(
+  url: string,
+  streams: number,
+  options: StreamOptions,
+): Promise<number> {
+  const begun = await Promise.all(Array.from({ length: streams }, () => stream(url, options)));
+  const restMs = Math.max(...begun.map((one) => one.restMs));
+  return (streams * (options.tokens - 1) * 1000) / restMs;
+}
+
+export async function post(url: string, path: string, body: unknown): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const call = request(
+      `${url}${path}`,
+      { method: "POST", agent, headers: { "content-type": "application/json" } },
+      (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+        response.once("end", () =>
+          response.statusCode === 200 ? resolve(JSON.parse(text)) : reject(new Error(text)),
+        );
+      },
+    );
+    call.once("error", reject);
+    call.end(JSON.stringify(body));
+  });
+}
+
+export function closeClient(): void {
+  agent.destroy();
+}
