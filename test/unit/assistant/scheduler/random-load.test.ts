@@ -71,9 +71,19 @@ function expectedOf(plan: JobPlan, number: number) {
   const cut = plan.stopAt === undefined ? -1 : said.indexOf(stopOf(plan, number));
   if (cut !== -1) return { text: said.slice(0, cut), end: "stop" };
   if (max <= Math.min(tokens.length, plan.failAt ?? max)) return { text: said, end: "length" };
-  if (plan.failAt !== undefined && plan.failAt <= tokens.length)
-    return { text: said, end: "failed" };
+  if (plan.failAt !== undefined && plan.failAt <= tokens.length) {
+    // What might have become a stop text when it failed is not told.
+    const held = plan.stopAt === undefined ? 0 : begun(said, stopOf(plan, number));
+    return { text: said.slice(0, said.length - held), end: "failed" };
+  }
   return { text: said, end: "stop" };
+}
+
+/** How much of the beginning of the stop text is at the end of the text. */
+function begun(text: string, stop: string): number {
+  let length = stop.length - 1;
+  while (!text.endsWith(stop.slice(0, length))) length -= 1;
+  return length;
 }
 
 /** Begins in one token and ends in the next. */
