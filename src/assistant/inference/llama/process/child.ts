@@ -21,8 +21,13 @@ function send(message: FromChild): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
-function log(message: string): void {
-  process.stderr.write(`${message}\n`);
+/** One line for the parent's log; see `capture` in engine-process.ts. */
+function log(level: "debug" | "warn", message: string): void {
+  process.stderr.write(`${level}: ${message.replaceAll(/\s*\n\s*/g, " | ")}\n`);
+}
+
+function logError(error: unknown): void {
+  log("warn", error instanceof Error ? (error.stack ?? error.message) : String(error));
 }
 
 /** At once, whatever native code is in the middle of. */
@@ -34,9 +39,7 @@ process.on("disconnect", end);
 // Sent to the whole group by a terminal or a supervisor: the parent decides when models end.
 process.on("SIGINT", () => {});
 process.on("SIGTERM", () => {});
-process.on("unhandledRejection", (error) => {
-  log(error instanceof Error ? (error.stack ?? error.message) : String(error));
-});
+process.on("unhandledRejection", logError);
 preferAsVictim();
 
 const cores = new LeasedCores(send);
@@ -73,12 +76,12 @@ send({ type: "ready" });
 async function load(order: LoadOrder): Promise<void> {
   try {
     const { model, loaded } = await open(order);
-    jobs = new JobServer({ model, send, log });
+    jobs = new JobServer({ model, send, onError: logError });
     send({ type: "loaded", loaded });
     const { reason } = await model.ended;
     send({ type: "broken", reason });
   } catch (error) {
-    send({ type: "refused", error: packError(error, log) });
+    send({ type: "refused", error: packError(error, logError) });
   }
 }
 
@@ -88,7 +91,8 @@ async function open(order: LoadOrder): Promise<{ model: LocalModel; loaded: Load
   const llama = await openLibrary({
     gpu: order.gpu,
     threadsMax: order.threadsMax,
-    log: (level, message) => log(`${level}: ${message}`),
+    // What the library warns of concerns whoever made the file, mostly.
+    log: (level, message) => log(level === "error" ? "warn" : "debug", message),
   });
   const weights = await openModel(llama, {
     path: order.path,
@@ -107,7 +111,7 @@ async function open(order: LoadOrder): Promise<{ model: LocalModel; loaded: Load
       return (user + system) / 1000;
     },
     onChange: ({ threads: left, stepMs }) =>
-      log(`warn: a step took ${Math.round(stepMs)} ms; going on with ${left} threads for a while`),
+      log("warn", `a step took ${Math.round(stepMs)} ms; ${left} threads compute for a while`),
   });
   const onlyEmbeds = facts.kind === "embedding";
   const runner = await LlamaRunner.open({
@@ -156,7 +160,7 @@ async function calibrateRunner(order: LoadOrder, runner: LlamaRunner) {
 }
 
 function unusable(id: string, error: unknown): AssistantError {
-  log(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  logError(error);
   return new AssistantError(
     "model_unusable",
     `the file of model "${id}" cannot be loaded: llama.cpp refuses it, and the log of the assistant says why; get it again, or another one`,
@@ -166,7 +170,7 @@ function unusable(id: string, error: unknown): AssistantError {
 
 function noContext({ id, contextTokens, sequences }: LoadOrder, error: unknown): AssistantError {
   if (error instanceof AssistantError) return error;
-  log(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  logError(error);
   return new AssistantError(
     "insufficient_memory",
     `model "${id}" was read, and there was no room for ${sequences} sequences of ${contextTokens} tokens; ask for a smaller context or fewer sequences`,

@@ -131,7 +131,7 @@ function capture(stream: Readable | null, limit: LineLimit, logger: Logger): voi
     const allowed = limit.take();
     if (allowed === "no") return;
     const line = text.slice(0, LINE_LENGTH_MAX);
-    if (/^(warn|error):/.test(line)) logger.warn({ line }, "the model's process says");
+    if (line.startsWith("warn: ")) logger.warn({ line }, "the model's process says");
     else logger.debug({ line }, "the model's process says");
     if (allowed === "last") logger.warn({}, "the model's process writes too much to be logged");
   });

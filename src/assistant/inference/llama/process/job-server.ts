@@ -6,8 +6,15 @@ type Job = Extract<ToChild, { type: "generate" | "embed" | "encode" }>;
 export interface JobServerOptions {
   readonly model: LoadedModel;
   readonly send: (message: FromChild) => void;
-  readonly log: (message: string) => void;
+  /** Told of what callers are only told in general. */
+  readonly onError: (error: unknown) => void;
 }
+
+/**
+ * Tokens that follow each other faster than this are told together: below a refresh of any screen, and a
+ * message for each costs a small model a third of its speed. What is first or last is told at once.
+ */
+const TOGETHER_MS = 4;
 
 interface Running {
   readonly abort: AbortController;
@@ -21,7 +28,8 @@ export class JobServer {
   readonly #options: JobServerOptions;
   readonly #running = new Map<number, Running>();
   #news: News[] = [];
-  #isFlushing = false;
+  #flushing: "no" | "soon" | "at once" = "no";
+  #flushedAt = 0;
 
   constructor(options: JobServerOptions) {
     this.#options = options;
@@ -53,14 +61,15 @@ export class JobServer {
     const { signal } = running.abort;
     try {
       const last = await this.#work(job, running);
-      if (!signal.aborted) this.#tell(last);
+      if (!signal.aborted) this.#news.push(last);
     } catch (error) {
       if (!signal.aborted) {
-        this.#tell({ id: job.id, error: packError(error, this.#options.log) });
+        this.#news.push({ id: job.id, error: packError(error, this.#options.onError) });
       }
     } finally {
       this.#running.delete(job.id);
-      this.#flushSoon();
+      // Also where there is no news, what the load is has changed.
+      this.#flushSoon(true);
     }
   }
 
@@ -73,32 +82,42 @@ export class JobServer {
         return { id, embedded: await model.embed(job.texts, { priority: job.priority }, signal) };
       case "encode":
         return { id, tokens: await model.encode(job.prompt, signal) };
-      default:
+      default: {
+        let isFirst = true;
         for await (const event of model.generate(job.job, signal)) {
           if (signal.aborted) break;
-          this.#tell({ id, event });
+          this.#news.push({ id, event });
+          this.#flushSoon(isFirst);
+          isFirst = event.type === "started";
           running.credit--;
           while (running.credit <= 0 && !signal.aborted) await moreCredit(running);
         }
         return { id, done: true };
+      }
     }
   }
 
-  #tell(news: News): void {
-    this.#news.push(news);
-    this.#flushSoon();
+  /** All streams of a step are told in one message: each costs a system call and a copy. */
+  #flushSoon(atOnce: boolean): void {
+    if (this.#flushing === "at once" || (this.#flushing === "soon" && !atOnce)) return;
+    const waitMs = this.#flushedAt + TOGETHER_MS - performance.now();
+    if (atOnce || waitMs <= 0) {
+      this.#flushing = "at once";
+      setImmediate(() => this.#flush());
+    } else {
+      this.#flushing = "soon";
+      setTimeout(() => {
+        if (this.#flushing === "soon") this.#flush();
+      }, waitMs);
+    }
   }
 
-  /** All streams of a step are told in one message: each costs a system call and a copy. */
-  #flushSoon(): void {
-    if (this.#isFlushing) return;
-    this.#isFlushing = true;
-    setImmediate(() => {
-      this.#isFlushing = false;
-      const news = this.#news;
-      this.#news = [];
-      this.#options.send({ type: "news", news, load: { ...this.#options.model.load } });
-    });
+  #flush(): void {
+    const news = this.#news;
+    this.#news = [];
+    this.#flushing = "no";
+    this.#flushedAt = performance.now();
+    this.#options.send({ type: "news", news, load: { ...this.#options.model.load } });
   }
 }
 

@@ -88,12 +88,12 @@ export interface WireError {
 }
 
 /** What is no AssistantError came from the library: its text may hold paths, and stays in the log. */
-export function packError(error: unknown, log: (message: string) => void): WireError {
+export function packError(error: unknown, onError: (error: unknown) => void): WireError {
   if (error instanceof AssistantError) {
     const { code, message, param, retryAfterSeconds } = error;
     return { code, message, param, retryAfterSeconds };
   }
-  log(error instanceof Error ? (error.stack ?? error.message) : String(error));
+  onError(error);
   return {
     code: "engine_failed",
     message: "the model failed to compute this; the log of the assistant says why",

@@ -5,6 +5,15 @@ function count(parallelism: number, files: Record<string, string>): number {
   return countCores({ parallelism, read: (path) => files[path] });
 }
 
+/** The CPUs that share a core with one. */
+function siblings(cpu: number, list: string): Record<string, string> {
+  return { [`/sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`]: list };
+}
+
+function allowed(list: string): Record<string, string> {
+  return { "/proc/self/status": `Cpus_allowed_list:\t${list}\n` };
+}
+
 const unified = { "/proc/self/cgroup": "0::/machine/berth.service\n" };
 
 describe("the number of cores", () => {
@@ -45,9 +54,6 @@ describe("the number of cores", () => {
   });
 
   it("counts both halves of a core once, and only those that it may run on", () => {
-    const siblings = (cpu: number, text: string) => ({
-      [`/sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`]: text,
-    });
     const machine = {
       ...siblings(0, "0,4\n"),
       ...siblings(1, "1,5\n"),
@@ -55,7 +61,6 @@ describe("the number of cores", () => {
       ...siblings(4, "0,4\n"),
       ...siblings(5, "1,5\n"),
     };
-    const allowed = (list: string) => ({ "/proc/self/status": `Cpus_allowed_list:\t${list}\n` });
     expect(count(4, { ...machine, ...allowed("0-1,4-5") })).toBe(2);
     expect(count(3, { ...machine, ...allowed("0-2") })).toBe(3);
     // One of them is not described: nothing is known.

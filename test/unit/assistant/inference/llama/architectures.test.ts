@@ -1,0 +1,17 @@
+import * as library from "node-llama-cpp";
+import { expect, it } from "vitest";
+import {
+  embeddingArchitectures,
+  knownArchitectures,
+} from "../../../../../src/assistant/inference/llama/gguf/architectures.ts";
+
+it("every architecture that the library names is known, but for what is no language model", () => {
+  // The library declares it as a const enum, of which only the object at run time can be listed.
+  const names = Object.values(
+    Object.entries(library).find(([name]) => name === "GgufArchitectureType")?.[1] ?? {},
+  ).map(String);
+  expect(names.length).toBeGreaterThan(100);
+  const unknown = names.filter((name) => !knownArchitectures.has(name));
+  expect(new Set(unknown)).toEqual(new Set(["(unknown)", "clip"]));
+  expect([...embeddingArchitectures].filter((name) => !knownArchitectures.has(name))).toEqual([]);
+});

@@ -1,0 +1,36 @@
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { CalibrationCache } from "../../../../../src/assistant/inference/llama/threads/calibration-cache.ts";
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = join(await mkdtemp(join(tmpdir(), "berth-threads-")), "cache");
+});
+afterEach(() => rm(join(folder, ".."), { recursive: true, force: true }));
+
+const calibration = { decodeThreads: 2, prefillThreads: 4, decodeMs: 3.5 };
+
+describe("what was measured of a model", () => {
+  it("is there at the next load, for that model and so many cores", async () => {
+    const cache = new CalibrationCache({ folder, cores: 4 });
+    expect(await cache.read("one")).toBeUndefined();
+    await cache.write("one", calibration);
+    expect(await new CalibrationCache({ folder, cores: 4 }).read("one")).toEqual(calibration);
+    expect(await cache.read("two")).toBeUndefined();
+    expect(await new CalibrationCache({ folder, cores: 2 }).read("one")).toBeUndefined();
+  });
+
+  it.each(["", "{", "[]", '{"decodeThreads":0,"prefillThreads":1,"decodeMs":1}'])(
+    "is measured again where the file is damaged: %s",
+    async (text) => {
+      const cache = new CalibrationCache({ folder, cores: 4 });
+      await cache.write("one", calibration);
+      const [name = ""] = await readdir(folder);
+      await writeFile(join(folder, name), text);
+      expect(await cache.read("one")).toBeUndefined();
+    },
+  );
+});
