@@ -80,6 +80,7 @@ export class ChatTemplate {
 
   #render(prompt: ChatPrompt, texts: HiddenTexts): readonly PromptPiece[] {
     const hide = (text: string): string => texts.hide(text);
+    const traits = explained(() => this.#compiled.traits);
     const tools = prompt.tools.map((tool) => templateTool(tool, hide));
     const variables = {
       ...Object.fromEntries(
@@ -90,12 +91,16 @@ export class ChatTemplate {
         explained(() => this.#compiled.traits),
         hide,
       ),
-      // Templates ask whether it is there, or whether it is none.
-      ...(tools.length > 0 && { tools }),
+      // Most templates ask whether it is there, or whether it is none.
+      ...((tools.length > 0 || traits.emptyTools) && { tools }),
       add_generation_prompt: true,
       bos_token: this.#options.vocabulary.bosToken,
       eos_token: this.#options.vocabulary.eosToken,
     };
-    return texts.pieces(explained(() => this.#compiled.render(variables, this.#options.now())));
+    return texts.pieces(
+      explained(() => this.#compiled.render(variables, this.#options.now()), {
+        alwaysFails: !traits.speaks,
+      }),
+    );
   }
 }

@@ -43,7 +43,7 @@ export class CompiledTemplate {
     return timeLimited(() => {
       const environment = new Environment();
       // One after the other: a variable of a request that has the name of a helper is refused.
-      for (const names of [constants, helpers(nowMs), variables]) {
+      for (const names of [constants, helpers(nowMs), { ...defaults, ...variables }]) {
         for (const [name, value] of Object.entries(names)) environment.set(name, value);
       }
       const result: unknown = new Interpreter(environment).run(this.#program).value;
@@ -56,6 +56,9 @@ export class CompiledTemplate {
 export class TemplateRefusal extends Error {}
 
 const constants = { true: true, false: false, none: null, True: true, False: false, None: null };
+
+/** Models that can think do so unless they are told not to; templates differ in what they take for said. */
+const defaults = { enable_thinking: true };
 
 /** More rounds than any conversation has messages. */
 const RANGE_MAX = 100_000;

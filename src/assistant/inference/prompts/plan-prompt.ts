@@ -8,7 +8,7 @@ import { plainConversation, plainConversationStops } from "./plain-conversation.
 import { compiledTemplate, explained } from "./template-errors.ts";
 import type { TemplateTraits } from "./template-traits.ts";
 import { thinkingOf } from "./thinking.ts";
-import { hermes, type ToolFormat, taughtFormat } from "./tools/tool-format.ts";
+import { formatOf, hermes, type ToolFormat } from "./tools/tool-format.ts";
 import { answerLayout, type CallableTool } from "./tools/tool-grammar.ts";
 import { withToolsAsText } from "./tools/tool-messages.ts";
 
@@ -58,7 +58,7 @@ export function planPrompt(
   const callable = callableTools(prompt.tools, request.toolChoice);
   const compiled = template === undefined ? undefined : compiledTemplate(template);
   const traits = compiled && explained(() => compiled.traits);
-  const format = (traits?.tools && template !== undefined && taughtFormat(template)) || undefined;
+  const format = traits && taughtFormat(traits);
   const thinking = compiled && explained(() => thinkingOf(compiled, prompt.variables));
   const layout = answerLayout({
     format: format ?? hermes,
@@ -80,6 +80,11 @@ export function planPrompt(
     argumentSchemas: new Map(callable.map(({ name, schema }) => [name, schema])),
     reader: () => new AnswerTextReader({ thinking, calls }),
   };
+}
+
+/** Undefined: the template says no tools, or calls in no way that is known here. */
+function taughtFormat({ tools, toolCalls, saidCall }: TemplateTraits): ToolFormat | undefined {
+  return tools && toolCalls && saidCall !== undefined ? formatOf(saidCall) : undefined;
 }
 
 function plainPlan(prompt: Prompt, { document }: PlanRequest): PromptPlan {

@@ -13,9 +13,9 @@ export function compiledTemplate(source: string): CompiledTemplate {
 
 /**
  * Runs something of a template. Throws AssistantError `invalid_request` where the template refuses the
- * conversation or fails, and `model_unusable` where it does not end.
+ * conversation or fails over it, and `model_unusable` where it does not end, or fails whatever it is given.
  */
-export function explained<T>(run: () => T): T {
+export function explained<T>(run: () => T, options: { readonly alwaysFails?: boolean } = {}): T {
   try {
     return run();
   } catch (error) {
@@ -32,6 +32,9 @@ export function explained<T>(run: () => T): T {
         `the model's chat template ${error.message}; use a file with another template`,
         { cause: error },
       );
+    }
+    if (options.alwaysFails === true) {
+      throw new AssistantError("model_unusable", unreadable(error), { cause: error });
     }
     throw new AssistantError(
       "invalid_request",

@@ -33,6 +33,7 @@ function promptOf(
       {
         ...variables,
         messages: [{ role: "user", content: "x" }],
+        ...(template.traits.emptyTools && { tools: [] }),
         add_generation_prompt: true,
         bos_token: "",
         eos_token: "",

@@ -28,7 +28,7 @@ function planFor(template: string, names: readonly string[] = ["weather"]) {
 const hermes = planFor(family("chatMl").template);
 const list = planFor(family("mistral").template);
 const llama = planFor(family("llama3").template);
-const named = planFor(`${family("mistral").template}{# [ARGS] #}`);
+const named = planFor(family("devstral").template);
 const thinker = planFor(family("qwen").template);
 
 /** Every way to cut a text in two, and all letters apart. */

@@ -67,6 +67,14 @@ describe("what each family makes of a conversation", () => {
     );
   });
 
+  test("an empty list of tools, where a template goes through it unasked", () => {
+    const unasked: Family = {
+      ...family("phi"),
+      template: `{% for tool in tools %}{{ tool }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}`,
+    };
+    expect(render(unasked, [question])).toBe(question.content);
+  });
+
   test("content as parts, where a template takes nothing else", () => {
     const parts: Family = {
       ...family("phi"),
@@ -101,6 +109,22 @@ describe("refusals", () => {
     const broken: Family = { ...family("phi"), template: "{% for m in messages %}" };
     expect(refusal(() => render(broken, [question]))).toMatchObject({
       code: "model_unusable",
+    });
+  });
+
+  test("of a template that fails whatever it is given are no client's fault", () => {
+    const failing: Family = {
+      ...family("phi"),
+      template: "{{ messages[0].content + nothing.at.all }}",
+    };
+    expect(refusal(() => render(failing, [question]))).toMatchObject({ code: "model_unusable" });
+    const picky: Family = {
+      ...family("phi"),
+      template:
+        "{% for m in messages %}{{ m.content + (m.name or '') }}{% if m.name %}{{ m.name + none }}{% endif %}{% endfor %}",
+    };
+    expect(refusal(() => render(picky, [{ ...question, name: "Ada" }]))).toMatchObject({
+      code: "invalid_request",
     });
   });
 

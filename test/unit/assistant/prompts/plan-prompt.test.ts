@@ -53,10 +53,14 @@ const written = {
     one: '[TOOL_CALLS] [{"name": "weather", "arguments": {"city":"Graz"}}]',
     two: '[TOOL_CALLS] [{"name": "weather_now", "arguments": {}}, {"name": "weather", "arguments": {"city":"Graz"}}]',
   },
+  devstral: {
+    one: '[TOOL_CALLS]weather[ARGS]{"city":"Graz"}',
+    two: '[TOOL_CALLS]weather_now[ARGS]{}[TOOL_CALLS]weather[ARGS]{"city":"Graz"}',
+  },
   llama3: { one: '{"name": "weather", "parameters": {"city":"Graz"}}', two: undefined },
 } as const;
 
-describe.each(["chatMl", "mistral", "llama3"] as const)("%s", (name) => {
+describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name) => {
   const { one, two } = written[name];
   const { template } = family(name);
 
@@ -222,8 +226,11 @@ describe("a template that knows no tools", () => {
   });
 
   test("a format that is not known here is replaced by one that is", () => {
-    const template = `${family("chatMl").template}{# <function= #}`;
-    expect(planned(auto, template).prompt).toMatchObject({ tools: [] });
+    const { template } = family("chatMl");
+    const other = template.replaceAll('<tool_call>\\n{"name": "', "<tool_call>\\n<function=");
+    expect(other).not.toBe(template);
+    expect(planned(auto, template).prompt).toMatchObject({ tools });
+    expect(planned(auto, other).prompt).toMatchObject({ tools: [] });
   });
 });
 

@@ -128,6 +128,34 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "[/TOOL_RESULTS]",
     ]),
   },
+  /** Each call after a marker of its own, the name outside of JSON. */
+  devstral: {
+    template: `{{ bos_token }}{% for message in messages %}
+{%- if message.role == 'system' %}{{- '[SYSTEM_PROMPT]' + message.content + '[/SYSTEM_PROMPT]' }}
+{%- elif message.role == 'user' %}{{- '[INST]' + message.content + '[/INST]' }}
+{%- elif message.role == 'assistant' %}
+{{- message.content }}
+{%- for call in message.tool_calls or [] %}{{- '[TOOL_CALLS]' + call.function.name + '[ARGS]' + call.function.arguments }}{%- endfor %}
+{{- eos_token }}
+{%- elif message.role == 'tool' %}{{- '[TOOL_RESULTS]' + message.content + '[/TOOL_RESULTS]' }}
+{%- endif %}
+{%- endfor %}
+{%- if tools %}{{- '[AVAILABLE_TOOLS]' }}{{- tools | tojson }}{{- '[/AVAILABLE_TOOLS]' }}{%- endif %}`,
+    vocabulary: vocabulary("<s>", "</s>", [
+      "<s>",
+      "</s>",
+      "[SYSTEM_PROMPT]",
+      "[/SYSTEM_PROMPT]",
+      "[INST]",
+      "[/INST]",
+      "[TOOL_CALLS]",
+      "[ARGS]",
+      "[AVAILABLE_TOOLS]",
+      "[/AVAILABLE_TOOLS]",
+      "[TOOL_RESULTS]",
+      "[/TOOL_RESULTS]",
+    ]),
+  },
   /** No system role, no tools; the assistant is called the model. */
   gemma: {
     template: `{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '

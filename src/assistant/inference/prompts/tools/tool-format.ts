@@ -73,16 +73,19 @@ const llama: ToolFormat = {
   several: false,
 };
 
+/** The format in which a template says calls, each told by how it says a call of `probe_tool`. */
+const formats: readonly (readonly [RegExp, ToolFormat])[] = [
+  [/\[TOOL_CALLS\]probe_tool\[ARGS\]\{/, mistralNamed],
+  [/\[TOOL_CALLS\] \[\{"name": ?"probe_tool", ?"arguments": ?\{/, mistralList(" ")],
+  [/\[TOOL_CALLS\]\[\{"name": ?"probe_tool", ?"arguments": ?\{/, mistralList("")],
+  [/<tool_call>\s*\{"name": ?"probe_tool", ?"arguments": ?\{/, hermes],
+  [/(?<!<tool_call>\s*)\{"name": ?"probe_tool", ?"parameters": ?\{/, llama],
+];
+
 /**
- * Undefined: the template teaches none that is known here, such as Qwen3-Coder's XML; then the model is
- * told of Hermes' format in words.
+ * Undefined: a format that is not known here, such as Qwen3-Coder's XML. Then the model is told of Hermes'
+ * format in words.
  */
-export function taughtFormat(template: string): ToolFormat | undefined {
-  if (template.includes("[TOOL_CALLS]")) {
-    if (template.includes("[ARGS]")) return mistralNamed;
-    return mistralList(template.includes("[TOOL_CALLS] [") ? " " : "");
-  }
-  if (template.includes("<tool_call>") && !template.includes("<function=")) return hermes;
-  if (template.includes("ipython") && template.includes('"parameters": ')) return llama;
-  return undefined;
+export function formatOf(saidProbe: string): ToolFormat | undefined {
+  return formats.find(([pattern]) => pattern.test(saidProbe))?.[1];
 }
