@@ -283,8 +283,8 @@ export function loadConfig(input: ConfigInput = {}): Config {
 export function assertAvailable(config: Config): void {
   if (config.assistant === "on")
     throw new ConfigError(
-      "the assistant is not there yet in this version of Berth",
-      "leave --assistant off",
+      "the control plane does not start the assistant yet",
+      "leave --assistant off, and run it beside: berth assistant --system",
     );
 }
 

@@ -163,7 +163,7 @@ test("what is not there yet says so, and wrong flags are told before anything st
     expect(stderr).not.toMatch(/\n\s+at /);
   }
   expect(caddy.stderr).toMatch(/must be auto, process, container or off/);
-  expect(assistant.stderr).toMatch(/assistant is not there yet/);
+  expect(assistant.stderr).toMatch(/does not start the assistant yet/);
   expect(byEnvironment.stderr).toMatch(/must be auto, process, container or off/);
   expect(port.stderr).toContain("99999");
   expect(flag.stderr).toContain("--listen");

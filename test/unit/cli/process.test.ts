@@ -70,7 +70,7 @@ describe("bin/berth", () => {
 describe("berth up", () => {
   it.each([
     [["--ingress", "caddy"], "--ingress must be auto, process, container or off"],
-    [["--assistant", "on"], "the assistant is not there yet"],
+    [["--assistant", "on"], "does not start the assistant yet"],
   ])("%j is refused before anything starts", (flags, message) => {
     const { code, output, errors } = berth(["up", ...flags]);
     expect(code).toBe(2);
