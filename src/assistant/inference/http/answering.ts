@@ -8,6 +8,7 @@ import {
   usageChunk,
 } from "./answer-format.ts";
 import { assistantErrorOf, envelopeOf } from "./error-answer.ts";
+import { inWireWords, type PromptParam } from "./error-words.ts";
 import { type Exchange, usageOf } from "./exchange.ts";
 import type { InferenceHttpContext } from "./http-context.ts";
 import { SseStream } from "./sse-stream.ts";
@@ -23,17 +24,23 @@ export interface Answering {
   readonly exchange: Exchange;
   readonly reply: FastifyReply;
   readonly idPrefix: "chatcmpl" | "cmpl";
+  /** What the route calls a prompt, for errors. */
+  readonly promptParam: PromptParam;
 }
 
 /** The whole answer; rejects with what the events reject with. */
 export async function answerWhole(
-  { context, exchange, idPrefix }: Answering,
+  { context, exchange, idPrefix, promptParam }: Answering,
   events: AsyncIterable<AnswerEvent>,
   builder: AnswerBuilder,
 ): Promise<unknown> {
-  for await (const event of events) {
-    exchange.note(event, context.clock.now());
-    if (event.type !== "accepted" && event.type !== "started") builder.add(event);
+  try {
+    for await (const event of events) {
+      exchange.note(event, context.clock.now());
+      if (event.type !== "accepted" && event.type !== "started") builder.add(event);
+    }
+  } catch (error) {
+    throw inWireWords(error, promptParam);
   }
   exchange.signal.throwIfAborted();
   return builder.answer(headOf(context, exchange, idPrefix), usageOf(exchange.facts));
@@ -50,7 +57,7 @@ export async function answerStream(
   stream: { readonly object: string; readonly includeUsage: boolean },
   formatOf: (head: AnswerHead) => ChunkFormat,
 ): Promise<void> {
-  const { context, exchange, reply, idPrefix } = answering;
+  const { context, exchange, reply, idPrefix, promptParam } = answering;
   const iterator = events[Symbol.asyncIterator]();
   let next: Pull;
   try {
@@ -58,7 +65,7 @@ export async function answerStream(
     exchange.signal.throwIfAborted();
   } catch (error) {
     await ended(iterator);
-    throw error;
+    throw inWireWords(error, promptParam);
   }
   const head = headOf(context, exchange, idPrefix);
   const format = formatOf(head);
@@ -83,7 +90,7 @@ export async function answerStream(
     if (stream.includeUsage) sse.write(usageChunk(head, stream.object, usageOf(exchange.facts)));
     sse.write("data: [DONE]\n\n");
   } catch (error) {
-    const known = assistantErrorOf(exchange.reasonFor(error));
+    const known = assistantErrorOf(exchange.reasonFor(inWireWords(error, promptParam)));
     if (!exchange.isClientGone) {
       exchange.facts.errorCode = known.code;
       context.reportUnexpected(known, exchange);

@@ -14,18 +14,14 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/^keepAliveMs/, "keep_alive"],
 ];
 
-/**
- * An error of the service, with its `param` as the client wrote it. `promptParam` is what the route
- * calls a prompt: `messages`, or `prompt`.
- */
-export function inWireWords(
-  error: AssistantError,
-  promptParam: "messages" | "prompt",
-): AssistantError {
-  const { param } = error;
-  if (param === undefined) return error;
-  const wire = snakeCase(wordOf(param, promptParam));
-  if (wire === param) return error;
+/** What a route calls the prompt of a generation. */
+export type PromptParam = "messages" | "prompt";
+
+/** What the service threw, with its `param` as the client wrote it. */
+export function inWireWords(error: unknown, promptParam: PromptParam): unknown {
+  if (!(error instanceof AssistantError) || error.param === undefined) return error;
+  const wire = snakeCase(wordOf(error.param, promptParam));
+  if (wire === error.param) return error;
   return new AssistantError(error.code, error.message, {
     param: wire,
     cause: error,
@@ -35,8 +31,8 @@ export function inWireWords(
   });
 }
 
-function wordOf(param: string, promptParam: "messages" | "prompt"): string {
-  if (param.startsWith("prompts")) {
+function wordOf(param: string, promptParam: PromptParam): string {
+  if (/^prompts?\b/.test(param)) {
     return promptParam === "messages" ? "messages" : param.replace("prompts", "prompt");
   }
   const found = words.find(([pattern]) => pattern.test(param));

@@ -3,7 +3,6 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { AssistantError } from "../../errors.ts";
 import { Connections } from "./connections.ts";
 import { answerError, assistantErrorOf } from "./error-answer.ts";
-import { inWireWords } from "./error-words.ts";
 import { Exchange } from "./exchange.ts";
 import {
   attachExchange,
@@ -77,8 +76,7 @@ export function buildInferenceHttp(options: InferenceHttpOptions): FastifyInstan
       reply.hijack();
       return;
     }
-    const promptParam = request.url.startsWith("/v1/chat") ? "messages" : "prompt";
-    const known = inWireWords(assistantErrorOf(exchange?.reasonFor(error) ?? error), promptParam);
+    const known = assistantErrorOf(exchange?.reasonFor(error) ?? error);
     if (exchange) {
       exchange.facts.errorCode = known.code;
       context.reportUnexpected(known, exchange);

@@ -40,6 +40,7 @@ describe("a parameter of the service", () => {
     ["guide.schema", "response_format.json_schema.schema"],
     ["guide", "response_format"],
     ["prompts[0]", "messages"],
+    ["prompt", "messages"],
     ["texts[3]", "input[3]"],
     ["maxTokens", "max_tokens"],
     ["sampling.logitBias", "logit_bias"],
@@ -62,7 +63,7 @@ describe("a parameter of the service", () => {
 
   test("is a prompt where the route has prompts", () => {
     const error = new AssistantError("context_length_exceeded", "long", { param: "prompts[2]" });
-    expect(inWireWords(error, "prompt").param).toBe("prompt[2]");
+    expect(inWireWords(error, "prompt")).toMatchObject({ param: "prompt[2]" });
   });
 });
 

@@ -10,7 +10,13 @@ export function chatCompletionRoutes(server: FastifyInstance, context: Inference
     const exchange = exchangeOf(request);
     const asked = chatRequestOf(request.body);
     tellIgnored(context, request, reply, asked.unknown);
-    const answering = { context, exchange, reply, idPrefix: "chatcmpl" } as const;
+    const answering = {
+      context,
+      exchange,
+      reply,
+      idPrefix: "chatcmpl",
+      promptParam: "messages",
+    } as const;
     const events = context.service.generate(asked.generate, exchange.signal);
     const { n } = asked.generate;
     if (!asked.isStream) return answerWhole(answering, events, new ChatAnswer(n, asked));

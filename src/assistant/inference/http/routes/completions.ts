@@ -10,7 +10,13 @@ export function completionRoutes(server: FastifyInstance, context: InferenceHttp
     const exchange = exchangeOf(request);
     const asked = completionRequestOf(request.body);
     tellIgnored(context, request, reply, asked.unknown);
-    const answering = { context, exchange, reply, idPrefix: "cmpl" } as const;
+    const answering = {
+      context,
+      exchange,
+      reply,
+      idPrefix: "cmpl",
+      promptParam: "prompt",
+    } as const;
     const events = context.service.generate(asked.generate, exchange.signal);
     const { echoes } = asked;
     if (!asked.isStream) return answerWhole(answering, events, new CompletionAnswer(echoes, asked));

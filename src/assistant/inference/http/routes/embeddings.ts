@@ -1,6 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { embeddingRequestOf } from "../embedding-request.ts";
 import { checkDimensions, embeddingsText, shortened } from "../embedding-vectors.ts";
+import { inWireWords } from "../error-words.ts";
 import { exchangeOf, type InferenceHttpContext, tellIgnored } from "../http-context.ts";
 
 export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpContext): void {
@@ -13,10 +14,11 @@ export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpC
       // What is known before the work need not wait for it.
       checkDimensions(dimensions, (await context.service.model(embed.model))?.embeddingLength);
     }
-    const { model, ledgerSeq, vectors, tokens } = await context.service.embed(
-      embed,
-      exchange.signal,
-    );
+    const { model, ledgerSeq, vectors, tokens } = await context.service
+      .embed(embed, exchange.signal)
+      .catch((error: unknown) => {
+        throw inWireWords(error, "prompt");
+      });
     const total = tokens.reduce((sum, count) => sum + count, 0);
     Object.assign(exchange.facts, { model, ledgerSeq, promptTokens: total });
     checkDimensions(dimensions, vectors[0]?.length);
