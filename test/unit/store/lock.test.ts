@@ -95,7 +95,7 @@ describe("the lock", () => {
 });
 
 describe("a store whose process was killed", () => {
-  it("has every write that had returned, and no half of another", async () => {
+  it("has every write that had returned, and no half of another", { timeout: 60_000 }, async () => {
     const dataDir = dataDirectory();
     for (let round = 0; round < 3; round += 1) {
       const { child, lines } = startHolder("write", dataDir);
