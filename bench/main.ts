@@ -1,7 +1,9 @@
 import { benchCreate, withServer, writeApps } from "./create.ts";
 import { benchDeploy } from "./deploy.ts";
 import { benchEngine } from "./engine.ts";
+import { benchGrammar } from "./grammar.ts";
 import { benchIngress } from "./ingress.ts";
+import { benchLedger } from "./ledger.ts";
 import { benchRecover } from "./recover.ts";
 import { type Figure, printReport } from "./report.ts";
 import { benchList, benchReapply, benchRest } from "./rest.ts";
@@ -11,14 +13,29 @@ import { benchUpload } from "./upload.ts";
 /**
  * npm run bench: every figure against its floor in the same run. Needs `npm run build` first and an
  * engine, as `npm test` does; `deploy` and `ingress` need the program `caddy`. Names of benches as arguments run
- * only these: create, save, deploy, ingress, upload, apps.
+ * only these: create, save, deploy, ingress, upload, apps, and ledger and grammar, which need no engine;
+ * ledger=1000000 sets how many entries are verified.
  */
-const wanted = new Set(process.argv.slice(2));
+const wanted = new Map(
+  process.argv.slice(2).map((word) => [word.split("=")[0], word.split("=")[1]]),
+);
 const runs = (name: string) => wanted.size === 0 || wanted.has(name);
+const withoutEngine = new Set<string | undefined>(["ledger", "grammar"]);
 const figures: Figure[] = [];
 
-await using engine = await benchEngine();
 try {
+  if (runs("ledger")) figures.push(...(await benchLedger(Number(wanted.get("ledger") ?? 100_000))));
+  if (runs("grammar")) figures.push(...(await benchGrammar()));
+  if (wanted.size === 0 || [...wanted.keys()].some((name) => !withoutEngine.has(name))) {
+    await benchWithEngine();
+  }
+} finally {
+  // What was measured before a failure is worth seeing.
+  printReport(figures);
+}
+
+async function benchWithEngine(): Promise<void> {
+  await using engine = await benchEngine();
   if (runs("create")) figures.push(await benchCreate(engine));
   if (runs("save")) figures.push(await benchSave(engine));
   if (runs("deploy")) figures.push(await benchDeploy(engine));
@@ -36,7 +53,4 @@ try {
       figures.push(await benchRecover(server, engine, 0));
     });
   }
-} finally {
-  // What was measured before a failure is worth seeing.
-  printReport(figures);
 }

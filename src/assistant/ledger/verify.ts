@@ -77,14 +77,13 @@ function verifySnapshot({ db, verifier, saved, against = [] }: VerifyOptions): V
       older.push(`forked: ${what} has another history of the first ${opened.size} entries`);
   }
 
-  const bySeq = (a: Problem, b: Problem) => a.seq - b.seq;
-  problems.sort(bySeq).push(...scan.consequences.toSorted(bySeq));
-  const status = statusOf(problems, strangers, older);
+  const found = [...problems.toSorted(bySeq), ...scan.consequences.toSorted(bySeq)];
+  const status = statusOf(found, strangers, older);
   return {
     status,
-    reason: reasonOf(status, problems, strangers, older),
-    firstBad: status === "tampered" ? problems[0]?.seq : undefined,
-    problems: status === "tampered" ? problems.slice(0, PROBLEMS_MAX) : [],
+    reason: reasonOf(status, found, strangers, older),
+    firstBad: status === "tampered" ? found[0]?.seq : undefined,
+    problems: status === "tampered" ? found.slice(0, PROBLEMS_MAX) : [],
     size: scan.size,
     sealed: scan.sealed,
     erased: scan.erased,
@@ -93,6 +92,8 @@ function verifySnapshot({ db, verifier, saved, against = [] }: VerifyOptions): V
     origin: verifier.name,
   };
 }
+
+const bySeq = (a: Problem, b: Problem): number => a.seq - b.seq;
 
 /** A wrong key explains bad signatures; only then does a contradiction count as one. */
 function statusOf(

@@ -12,6 +12,11 @@ const sha256 = (...parts: readonly Uint8Array[]) => {
   return hash.digest();
 };
 
+const place = (index: number) =>
+  String(index)
+    .padStart(3, "0")
+    .replace(/^(\d+)(\d{3})$/, "x$1/$2");
+
 /**
  * A reader of C2SP tlog-tiles that shares no code with the ledger: written from the specification, as
  * another tool is. Answers the entries that the signed root covers; throws where anything does not fit.
@@ -35,10 +40,6 @@ function readTiles(directory: string, verifierKey: string): string[] {
   expect(origin).toBe(name);
 
   const size = Number(sizeText);
-  const place = (index: number) =>
-    String(index)
-      .padStart(3, "0")
-      .replace(/^(\d+)(\d{3})$/, "x$1/$2");
   const file = (kind: string, index: number, count: number) =>
     readFileSync(
       join(directory, "tile", kind, `${place(index)}${count === 256 ? "" : `.p/${count}`}`),

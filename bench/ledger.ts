@@ -1,0 +1,145 @@
+import { closeSync, fsyncSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { type OpenLedger, openLedger } from "../src/assistant/ledger/ledger.ts";
+import { OfflineLedger } from "../src/assistant/ledger/offline.ts";
+import type { NewEntry } from "../src/assistant/ledger/port.ts";
+import { systemClock } from "../src/base/clock.ts";
+import { openDatabase } from "../src/base/sqlite.ts";
+import { type Figure, median, percentile, seconds } from "./report.ts";
+
+const CLIENTS = 64;
+const RUN_MS = 4_000;
+const ROUNDS = 3;
+
+const entry: NewEntry = {
+  name: "inference.generate",
+  fields: { class: "interactive", messages: 2, model: "tiny", stream: true },
+  sealed: { messages: [{ content: "What is the capital of France?", role: "user" }] },
+};
+
+/**
+ * Durable appends of 64 clients against single appends, each with its own commit and flush; the wait of
+ * a client against one flush; and verifying `entries` entries. Everything lies in the working directory,
+ * which stands on a disk where /tmp may not.
+ */
+export async function benchLedger(entries: number): Promise<Figure[]> {
+  mkdirSync(".berth", { recursive: true });
+  const dir = mkdtempSync(resolve(".berth/bench-ledger-"));
+  try {
+    const rates: number[] = [];
+    const singles: number[] = [];
+    const p99s: number[] = [];
+    const flushes: number[] = [];
+    for (let round = 0; round < ROUNDS; round += 1) {
+      singles.push(singleCommits(join(dir, `single-${round}.db`)));
+      flushes.push(oneFlush(join(dir, "flushed")));
+      await using ledger = await openLedger({
+        dir: join(dir, `state-${round}`),
+        clock: systemClock,
+      });
+      const { perSecond, p99Ms } = await manyClients(ledger);
+      rates.push(perSecond);
+      p99s.push(p99Ms);
+    }
+    const [rate, single] = [median(rates), median(singles)];
+    const [p99, flush] = [median(p99s), median(flushes)];
+    return [
+      {
+        name: `ledger: durable appends/s, ${CLIENTS} clients`,
+        value: rate.toFixed(0),
+        floor: `${single.toFixed(0)} (one by one, a flush each)`,
+        ratio: `${(rate / single).toFixed(1)}x`,
+        aim: ">= 20x",
+        isMet: rate / single >= 20,
+      },
+      {
+        name: `ledger: append, p99 of ${CLIENTS} clients`,
+        value: `${p99.toFixed(2)} ms`,
+        floor: `${flush.toFixed(2)} ms (p99 of one write and flush)`,
+        ratio: `${(p99 / flush).toFixed(1)}x`,
+        aim: "< 3x",
+        isMet: p99 / flush < 3,
+      },
+      await verifying(join(dir, "large"), entries),
+    ];
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+async function manyClients(ledger: OpenLedger): Promise<{ perSecond: number; p99Ms: number }> {
+  const took: number[] = [];
+  const began = performance.now();
+  const clients = Array.from({ length: CLIENTS }, async () => {
+    while (performance.now() - began < RUN_MS) {
+      const start = performance.now();
+      await ledger.append(entry);
+      took.push(performance.now() - start);
+    }
+  });
+  await Promise.all(clients);
+  const perSecond = (took.length * 1_000) / (performance.now() - began);
+  return { perSecond, p99Ms: percentile(took, 0.99) };
+}
+
+/** The same rows without tree, signature and thread: SQLite's own price for one durable row at a time. */
+function singleCommits(file: string): number {
+  const db = openDatabase({ file, durability: "full" });
+  try {
+    db.exec("CREATE TABLE entry (seq INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT");
+    const add = db.prepare("INSERT INTO entry (body) VALUES (?)");
+    const body = JSON.stringify(entry);
+    let count = 0;
+    const began = performance.now();
+    for (; performance.now() - began < RUN_MS; count += 1) add.run(body);
+    return (count * 1_000) / (performance.now() - began);
+  } finally {
+    db.close();
+  }
+}
+
+/** What a commit of 64 entries writes, appended to a file and flushed: 99th percentile, in milliseconds. */
+function oneFlush(file: string): number {
+  const took: number[] = [];
+  const handle = openSync(file, "w");
+  const block = Buffer.alloc(64 * 1024, 1);
+  try {
+    const began = performance.now();
+    while (performance.now() - began < RUN_MS / 2) {
+      const start = performance.now();
+      writeSync(handle, block);
+      fsyncSync(handle);
+      took.push(performance.now() - start);
+    }
+  } finally {
+    closeSync(handle);
+  }
+  return percentile(took, 0.99);
+}
+
+async function verifying(dir: string, entries: number): Promise<Figure> {
+  {
+    await using ledger = await openLedger({ dir, clock: systemClock });
+    const piece = 8_192;
+    for (let at = 0; at < entries; at += piece)
+      await Promise.all(
+        Array.from({ length: Math.min(piece, entries - at) }, () => ledger.append(entry)),
+      );
+  }
+  const [began, cpu] = [performance.now(), process.cpuUsage()];
+  using offline = OfflineLedger.open(dir);
+  const { status, size } = offline.verify();
+  const tookMs = performance.now() - began;
+  const { user, system } = process.cpuUsage(cpu);
+  if (status !== "whole") throw new Error(`the ledger that the bench wrote is ${status}`);
+  const limitMs = Math.max(1_000, entries / 100);
+  return {
+    name: `ledger: verify ${size} entries`,
+    value: seconds(tookMs),
+    floor: "-",
+    ratio: `${((tookMs * 1_000) / size).toFixed(1)} us an entry`,
+    aim: `< ${seconds(limitMs)}`,
+    isMet: tookMs < limitMs,
+    notes: [`${seconds((user + system) / 1_000)} of one core`],
+  };
+}
