@@ -140,6 +140,8 @@ describe("numbers", () => {
       ["10007"],
       ["0", "10008"],
     ],
+    [{ integer: true, exclusiveMinimum: 0.5, exclusiveMaximum: 2.5 }, ["1", "2"], ["0", "3"]],
+    [{ integer: true, exclusiveMinimum: -2.5, exclusiveMaximum: 0 }, ["-2", "-1"], ["-3", "0"]],
     [{ integer: true, multipleOf: 0.5 }, ["3", "-1"], ["0.5"]],
     [{ integer: true, maximum: 2 ** 63 }, ["9223372036854775807", "-5"], ["9223372036854775809"]],
     [{ integer: true, minimum: 1e20 }, ["100000000000000000000"], ["99999999999999999999"]],
