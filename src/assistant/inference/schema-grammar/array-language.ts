@@ -1,7 +1,7 @@
 import { choice, literal, repeat, rule, sequence } from "./combinators.ts";
 import { containsExpression } from "./contains-language.ts";
 import type { Expression } from "./expression.ts";
-import type { Language } from "./language.ts";
+import type { LanguageContext } from "./language-context.ts";
 import { schemaLimits } from "./limits.ts";
 import { itemSchemas, prefixLength } from "./members.ts";
 import type { ArrayPart } from "./part.ts";
@@ -10,7 +10,7 @@ import { uniqueExpression } from "./unique-language.ts";
 
 /** An array: first the items that have schemas of their own, then as many of the others as allowed. */
 export function arrayExpression(
-  language: Language,
+  language: LanguageContext,
   part: ArrayPart,
   hint: string,
 ): Expression | undefined {
@@ -64,7 +64,7 @@ export function arrayExpression(
 
 /** After all items of the prefix, of which there is one at least. */
 function afterPrefix(
-  language: Language,
+  language: LanguageContext,
   part: ArrayPart,
   prefix: number,
   comma: Expression,
@@ -86,7 +86,7 @@ function afterPrefix(
 }
 
 function moreItems(
-  language: Language,
+  language: LanguageContext,
   item: Expression,
   min: number,
   max: number | undefined,
@@ -98,7 +98,7 @@ function moreItems(
 
 /** The item is named, since llama.cpp copies what it repeats. */
 function repeatItem(
-  language: Language,
+  language: LanguageContext,
   item: Expression,
   min: number,
   max: number | undefined,
@@ -107,7 +107,7 @@ function repeatItem(
   return max === 0 ? literal("") : repeat(named(language, item, hint), min, max);
 }
 
-function named(language: Language, body: Expression, hint: string): Expression {
+function named(language: LanguageContext, body: Expression, hint: string): Expression {
   const name = language.table.reserve(`${hint}-next`);
   language.table.set(name, body);
   return rule(name);

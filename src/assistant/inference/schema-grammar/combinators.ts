@@ -19,18 +19,25 @@ export function characters(...ranges: readonly CodePointRange[]): Expression {
 /** Literals that meet become one; sequences within sequences dissolve. */
 export function sequence(...items: readonly Expression[]): Expression {
   const flat: Expression[] = [];
-  for (const item of items.flatMap((entry) =>
-    entry.kind === "sequence" ? entry.items : [entry],
-  )) {
-    const last = flat.at(-1);
-    if (item.kind === "literal" && item.text === "") continue;
-    if (item.kind === "literal" && last?.kind === "literal") {
-      flat[flat.length - 1] = literal(last.text + item.text);
-    } else flat.push(item);
+  for (const item of items) {
+    if (item.kind === "sequence") for (const inner of item.items) append(flat, inner);
+    else append(flat, item);
   }
   const [first] = flat;
   if (first === undefined) return empty;
   return flat.length === 1 ? first : { kind: "sequence", items: flat };
+}
+
+function append(flat: Expression[], item: Expression): void {
+  if (item.kind === "literal") {
+    if (item.text === "") return;
+    const last = flat.at(-1);
+    if (last?.kind === "literal") {
+      flat[flat.length - 1] = literal(last.text + item.text);
+      return;
+    }
+  }
+  flat.push(item);
 }
 
 /** Undefined without options. */

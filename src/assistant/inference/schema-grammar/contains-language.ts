@@ -1,6 +1,6 @@
 import { choice, literal, rule, sequence } from "./combinators.ts";
 import type { Expression } from "./expression.ts";
-import type { Language } from "./language.ts";
+import type { LanguageContext } from "./language-context.ts";
 import { itemSchemas, prefixLength } from "./members.ts";
 import type { ArrayPart } from "./part.ts";
 import { bothHold } from "./part.ts";
@@ -14,7 +14,7 @@ const STATES_MAX = 3_000;
  * not counted as a match may well be one; with it, it must not.
  */
 export function containsExpression(
-  language: Language,
+  language: LanguageContext,
   part: ArrayPart,
   hint: string,
 ): Expression | undefined {

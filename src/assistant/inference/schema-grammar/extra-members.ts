@@ -1,7 +1,7 @@
 import { choice, literal, sequence } from "./combinators.ts";
 import type { Expression } from "./expression.ts";
 import { bothStrings } from "./intersect.ts";
-import type { Language } from "./language.ts";
+import type { LanguageContext } from "./language-context.ts";
 import { declaredNames, isClosedByRule } from "./members.ts";
 import type { ObjectPart, Schemas } from "./part.ts";
 import { anyString, anything, bothHold } from "./part.ts";
@@ -19,7 +19,11 @@ export interface ExtraMembers {
 }
 
 /** Members beyond the declared ones: of patternProperties, additionalProperties, or of no schema at all. */
-export function extraMembers(language: Language, part: ObjectPart, hint: string): ExtraMembers {
+export function extraMembers(
+  language: LanguageContext,
+  part: ObjectPart,
+  hint: string,
+): ExtraMembers {
   const patterns = patternsOf(part);
   if (patterns.length > PATTERNS_MAX) {
     refuse("patternProperties", part.pointer, `has more than ${PATTERNS_MAX} patterns at once`);
@@ -56,7 +60,7 @@ export function extraMembers(language: Language, part: ObjectPart, hint: string)
 
 /** Listed names that the object has a place for. */
 function listedNames(
-  language: Language,
+  language: LanguageContext,
   part: ObjectPart,
   patterns: readonly StringPattern[],
   closed: boolean,
@@ -83,7 +87,7 @@ function patternsOf(part: ObjectPart): readonly StringPattern[] {
 
 /** The sets of patterns that a name may match at once; those that no name matches are left out early. */
 function* kindsOfNames(
-  language: Language,
+  language: LanguageContext,
   base: StringConstraints,
   patterns: readonly StringPattern[],
   matched: readonly StringPattern[],
@@ -118,6 +122,6 @@ function extraSchemas(
 }
 
 /** Looked at once more at the end of the compilation; here it only saves making the names. */
-function cannotBe(language: Language, schemas: Schemas): boolean {
+function cannotBe(language: LanguageContext, schemas: Schemas): boolean {
   return schemas.length > 0 && language.shapes.of(schemas).length === 0;
 }

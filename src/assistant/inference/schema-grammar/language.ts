@@ -1,6 +1,7 @@
 import { arrayExpression } from "./array-language.ts";
 import { characters, choice, empty, literal, rule } from "./combinators.ts";
 import type { Expression } from "./expression.ts";
+import type { LanguageContext } from "./language-context.ts";
 import { objectExpression } from "./object-language.ts";
 import type { Part, Schemas } from "./part.ts";
 import { keyOf } from "./part.ts";
@@ -8,18 +9,8 @@ import type { RuleTable } from "./rule-table.ts";
 import type { ShapeContext } from "./shape-context.ts";
 import { oneOfTexts } from "./value-language.ts";
 
-/** What the languages of objects and arrays ask of the whole. */
-export interface Language {
-  readonly shapes: ShapeContext;
-  readonly table: RuleTable;
-  /** At most one blank: small models loop on them where more are allowed. */
-  readonly blank: Expression;
-  /** The rule of a value that meets all of `schemas`; it is filled in later, so recursion is no problem. */
-  value(schemas: Schemas, hint: string): Expression;
-}
-
 /** Makes rules of schemas. Each part has one rule, however often and from wherever it is used. */
-export class SchemaLanguage implements Language {
+export class SchemaLanguage implements LanguageContext {
   readonly shapes: ShapeContext;
   readonly table: RuleTable;
   readonly blank: Expression;

@@ -1,7 +1,7 @@
 import { choice, literal, rule, sequence } from "./combinators.ts";
 import type { Expression } from "./expression.ts";
 import { extraMembers } from "./extra-members.ts";
-import type { Language } from "./language.ts";
+import type { LanguageContext } from "./language-context.ts";
 import { declaredNames, propertySchemas } from "./members.ts";
 import type { ObjectPart } from "./part.ts";
 import { refuse } from "./refusal.ts";
@@ -24,7 +24,7 @@ interface Member {
  * come next, and no more.
  */
 export function objectExpression(
-  language: Language,
+  language: LanguageContext,
   part: ObjectPart,
   hint: string,
 ): Expression | undefined {
@@ -57,7 +57,7 @@ export function objectExpression(
 
 /** Undefined: a required property cannot be. */
 function membersOf(
-  language: Language,
+  language: LanguageContext,
   part: ObjectPart,
   names: readonly string[],
 ): readonly Member[] | undefined {
@@ -78,7 +78,7 @@ function membersOf(
 }
 
 class Members {
-  readonly #language: Language;
+  readonly #language: LanguageContext;
   readonly #hint: string;
   readonly #members: readonly Member[];
   readonly #extra: Expression | undefined;
@@ -89,7 +89,7 @@ class Members {
   readonly #close: Expression;
 
   constructor(
-    language: Language,
+    language: LanguageContext,
     hint: string,
     members: readonly Member[],
     extra: Expression | undefined,

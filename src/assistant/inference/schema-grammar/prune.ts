@@ -11,27 +11,44 @@ export function prune(
 ): { readonly rules: ReadonlyMap<string, Expression>; readonly root: Expression } | undefined {
   const ending = endingRules(rules);
   const kept = new Map<string, Expression>();
-  const bodies = new Map<string, Expression>();
-  for (const [name, expression] of rules) {
-    const rest = without(expression, ending);
-    if (rest) bodies.set(name, rest);
-  }
+  const bodies = endingPart(rules, ending);
   const direct = shortCuts(bodies);
   const start = without(root, ending);
   if (!start) return undefined;
   const top = rewritten(start, direct);
   const todo: Expression[] = [top];
   for (let next = todo.pop(); next; next = todo.pop()) {
-    for (const name of rulesIn(next)) {
-      if (kept.has(name)) continue;
+    eachRuleIn(next, (name) => {
+      if (kept.has(name)) return;
       const body = bodies.get(name);
       if (!body) throw new Error(`rule ${name} is not there`);
-      const rest = rewritten(body, direct);
-      kept.set(name, rest);
-      todo.push(rest);
-    }
+      const short = rewritten(body, direct);
+      kept.set(name, short);
+      todo.push(short);
+    });
   }
   return { rules: kept, root: top };
+}
+
+/** The rules without what does not end; mostly that is none of it. */
+function endingPart(
+  rules: ReadonlyMap<string, Expression>,
+  ending: ReadonlySet<string>,
+): ReadonlyMap<string, Expression> {
+  let isWhole = ending.size === rules.size;
+  for (const expression of rules.values()) {
+    if (!isWhole) break;
+    eachRuleIn(expression, (name) => {
+      isWhole &&= ending.has(name);
+    });
+  }
+  if (isWhole) return rules;
+  const bodies = new Map<string, Expression>();
+  for (const [name, expression] of rules) {
+    const body = without(expression, ending);
+    if (body) bodies.set(name, body);
+  }
+  return bodies;
 }
 
 /** What stands for rules that are only another rule, or a text: there is no need to go by way of them. */
@@ -127,19 +144,21 @@ function without(expression: Expression, ending: ReadonlySet<string>): Expressio
   }
 }
 
-function* rulesIn(expression: Expression): Generator<string> {
+function eachRuleIn(expression: Expression, found: (name: string) => void): void {
   switch (expression.kind) {
     case "rule":
-      yield expression.name;
+      found(expression.name);
       break;
     case "repeat":
-      yield* rulesIn(expression.item);
+      eachRuleIn(expression.item, found);
       break;
     case "sequence":
-      for (const item of expression.items) yield* rulesIn(item);
+      for (const item of expression.items) eachRuleIn(item, found);
       break;
     case "choice":
-      for (const option of expression.options) yield* rulesIn(option);
+      for (const option of expression.options) eachRuleIn(option, found);
+      break;
+    default:
       break;
   }
 }

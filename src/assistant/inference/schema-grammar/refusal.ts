@@ -15,10 +15,12 @@ export function refuse(keyword: string, pointer: string, why: string): never {
 
 /** A JSON Pointer one step further. */
 export function pointerTo(pointer: string, ...steps: readonly (string | number)[]): string {
-  return [
-    pointer,
-    ...steps.map((step) => String(step).replaceAll("~", "~0").replaceAll("/", "~1")),
-  ].join("/");
+  let result = pointer;
+  for (const step of steps) {
+    const text = String(step);
+    result += `/${/[~/]/.test(text) ? text.replaceAll("~", "~0").replaceAll("/", "~1") : text}`;
+  }
+  return result;
 }
 
 function shorten(text: string): string {

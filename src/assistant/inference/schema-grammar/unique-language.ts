@@ -1,7 +1,7 @@
 import { choice, literal, rule, sequence } from "./combinators.ts";
 import type { Expression } from "./expression.ts";
 import { sameJson } from "./json.ts";
-import type { Language } from "./language.ts";
+import type { LanguageContext } from "./language-context.ts";
 import { itemSchemas, prefixLength } from "./members.ts";
 import type { ArrayPart } from "./part.ts";
 import { refuse } from "./refusal.ts";
@@ -11,7 +11,7 @@ const VALUES_MAX = 8;
 
 /** An array without equal items: every order of a few named values. */
 export function uniqueExpression(
-  language: Language,
+  language: LanguageContext,
   part: ArrayPart,
   hint: string,
 ): Expression | undefined {

@@ -54,7 +54,7 @@ function written(
 ): string {
   switch (expression.kind) {
     case "literal":
-      return `"${Array.from(expression.text, inLiteral).join("")}"`;
+      return `"${inQuotes(expression.text)}"`;
     case "class":
       return writtenClass(expression.ranges);
     case "rule":
@@ -101,6 +101,10 @@ function writtenClass(ranges: readonly CodePointRange[]): string {
 function inClass(codePoint: number): string {
   const plain = String.fromCodePoint(codePoint);
   return /[a-zA-Z0-9 ]/.test(plain) ? plain : escaped(codePoint);
+}
+
+function inQuotes(text: string): string {
+  return /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/.test(text) ? text : Array.from(text, inLiteral).join("");
 }
 
 function inLiteral(character: string): string {

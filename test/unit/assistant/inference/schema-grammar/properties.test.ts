@@ -9,7 +9,7 @@ import { GbnfSampler } from "../../../../support/gbnf-sampler.ts";
 import { seededRandom } from "../../../../support/random.ts";
 import { schemaAndDocument } from "../../../../support/schema-arbitrary.ts";
 
-const RUNS = 250;
+const RUNS = 100;
 const SAMPLES = 8;
 
 test("of any schema: what is sampled is valid, and a valid document in order is accepted", () => {
