@@ -117,12 +117,14 @@ describe.each(names.filter(isFormatName))("%s", (name) => {
 
 test("29 February is there in leap years, and in those only", () => {
   const dates = TextLanguage.ofFormat("date", "produced");
+  const wrong: string[] = [];
   for (let year = 0; year < 10_000; year += 1) {
     const text = `${String(year).padStart(4, "0")}-02-29`;
     const day = new Date(0).setUTCFullYear(year, 1, 29);
     const isLeap = new Date(day).getUTCMonth() === 1;
-    if (dates.accepts(text) !== isLeap) expect(text).toBe("judged rightly");
+    if (dates.accepts(text) !== isLeap) wrong.push(text);
   }
+  expect(wrong).toEqual([]);
 });
 
 test("a format that is not enforced is refused by name", () => {
