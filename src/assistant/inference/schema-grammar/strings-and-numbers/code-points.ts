@@ -64,19 +64,6 @@ export function minusCodePoints(left: CodePoints, right: CodePoints): CodePoints
   return intersectCodePoints(left, complementCodePoints(right));
 }
 
-export function hasCodePoint(points: CodePoints, value: number): boolean {
-  let low = 0;
-  let high = points.length - 1;
-  while (low <= high) {
-    const middle = (low + high) >> 1;
-    const [from = 0, to = 0] = points[middle] ?? [];
-    if (value < from) high = middle - 1;
-    else if (value > to) low = middle + 1;
-    else return true;
-  }
-  return false;
-}
-
 function singleRange(character: string): CodePointRange {
   const value = character.codePointAt(0) ?? 0;
   return [value, value];
