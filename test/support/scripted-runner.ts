@@ -174,7 +174,7 @@ export class ScriptedRunner implements Runner {
 
   async embed(texts: readonly string[], signal: AbortSignal): Promise<Embedded> {
     const duration = (this.#options.embedMs ?? 0) * texts.length;
-    return this.#alone({ kind: "embed", count: texts.length }, duration, () => {
+    const act = () => {
       signal.throwIfAborted();
       const tooLong = texts.findIndex((text) => text.length > this.contextTokens);
       if (tooLong !== -1)
@@ -186,7 +186,8 @@ export class ScriptedRunner implements Runner {
         return vector;
       });
       return { vectors, tokens: texts.map((text) => text.length) };
-    });
+    };
+    return this.#alone({ kind: "embed", count: texts.length }, duration, act, signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -256,6 +257,7 @@ export class ScriptedRunner implements Runner {
     call: { readonly kind: CallKind } & Partial<ScriptedCall>,
     tookMs: number,
     act: () => T,
+    signal?: AbortSignal,
   ): Promise<T> {
     this.#mustNotBeBusy(call.kind);
     if (this.disposed) this.problems.push(`${call.kind} after the end`);
@@ -263,7 +265,7 @@ export class ScriptedRunner implements Runner {
     const at = this.#options.clock.now();
     this.calls.push({ prompts: [], count: 0, sequences: [], at, ...call });
     try {
-      await this.#pass(call.kind, tookMs);
+      await this.#pass(call.kind, tookMs, signal);
       return act();
     } finally {
       this.#busy = undefined;
@@ -271,12 +273,13 @@ export class ScriptedRunner implements Runner {
   }
 
   /** Lets the call's time pass, at its gate first. */
-  async #pass(kind: CallKind, tookMs: number): Promise<void> {
+  async #pass(kind: CallKind, tookMs: number, signal?: AbortSignal): Promise<void> {
     const crash = this.#crash.signal;
     crash.throwIfAborted();
     const gate = this.#gates.get(kind);
     if (gate) await Promise.race([gate, rejectsOn(crash)]);
-    if (tookMs > 0) await delay(this.#options.clock, tookMs, crash);
+    const ending = signal ? AbortSignal.any([signal, crash]) : crash;
+    if (tookMs > 0) await delay(this.#options.clock, tookMs, ending);
     else if (kind === "step" || kind === "prefill" || kind === "embed") await nextTurn();
     crash.throwIfAborted();
     if (!this.#breaks.has(kind)) return;

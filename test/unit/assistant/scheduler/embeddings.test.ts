@@ -102,6 +102,9 @@ describe("embeddings", () => {
     leaving.abort(reason);
     await world.clock.settle();
     expect([first.error, second.error]).toEqual([reason, reason]);
+    // The runner hears of it in the middle of its texts.
+    await world.clock.advance(5);
+    expect(world.runner.busy).toBeUndefined();
     await world.clock.advance(10_000);
     expect(embedCalls()).toHaveLength(2);
     const late = embed(["x"], "interactive", leaving.signal);

@@ -128,11 +128,16 @@ describe("a client that goes away", () => {
       script: () => ({ tokens: Array.from({ length: 900 }, () => "a") }),
     });
     const reader = world.ask("x", {}, abortion);
-    reader.pause();
+    const goOn = reader.pause();
     await world.until(() => world.steps.length >= 256, "its buffer is full");
     await world.clock.advance(1_000);
     expect(world.steps.length).toBeLessThan(260);
     abort();
+    const { text } = reader;
+    goOn();
+    await reader.done;
+    expect(reader.error).toBe(gone);
+    expect(reader.text).toBe(text);
     await world.until(() => world.scheduler.load.active === 0, "its sequence is free", 10);
   });
 

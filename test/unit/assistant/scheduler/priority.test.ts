@@ -99,11 +99,28 @@ describe("who steps", () => {
     const long = `${"long ".repeat(10)}b`;
     const background = world.background(long);
     await world.until(() => world.runner.calls.length === 5, "it is being read");
-    const reader = world.ask("i");
+    const reader = world.ask("long long i");
     await world.until(() => reader.over, "the interactive one is over", 200);
     await world.over(background);
     expect(background.text).toBe(whole(long, 5));
     expect(background.started).toEqual({ type: "started", promptTokens: 51, cachedTokens: 0 });
+  });
+
+  it("lets whoever waits go by class, then by arrival, also after an eviction", async () => {
+    world = new SchedulerWorld({ sequences: 1, script: (prompt) => letters(prompt, 4) });
+    const old = world.background("old");
+    await world.until(() => old.text !== "", "the old one answers");
+    const young = world.background("young");
+    const readers = [old, young, world.ask("first"), world.ask("second")];
+    await world.over(...readers);
+    const order = world.steps.map(([prompt]) => prompt);
+    expect(order.filter((prompt, at) => prompt !== order[at - 1])).toEqual([
+      "old",
+      "first",
+      "second",
+      "old",
+      "young",
+    ]);
   });
 
   it("lets no stream of interactive requests keep a background one waiting for ever", async () => {

@@ -35,6 +35,22 @@ describe("a reader that does not take its events", () => {
     expect(slow.text).toBe(answer.join(""));
   });
 
+  it("is like any other again when it reads", async () => {
+    const long = Array.from({ length: 1_500 }, () => "a ");
+    world = new SchedulerWorld({
+      sequences: 1,
+      contextTokens: 2_000,
+      script: (prompt) => ({ tokens: prompt === "slow" ? long : ["so"] }),
+    });
+    const slow = world.ask("slow");
+    const goOn = slow.pause();
+    await world.until(() => world.steps.length >= 256, "its buffer is full");
+    goOn();
+    const other = world.background("other");
+    await world.over(slow, other);
+    expect(world.runner.calls.filter(({ kind }) => kind === "suspend")).toEqual([]);
+  });
+
   it("is waited for by its characters too", async () => {
     world = new SchedulerWorld({
       script: () => ({ tokens: answer.map(() => "x".repeat(10_000)) }),
