@@ -121,6 +121,8 @@ describe("who steps", () => {
       "old",
       "young",
     ]);
+    // Nobody got the sequence only to lose it again.
+    expect(world.runner.calls.filter(({ kind }) => kind === "truncate")).toHaveLength(4);
   });
 
   it("lets no stream of interactive requests keep a background one waiting for ever", async () => {

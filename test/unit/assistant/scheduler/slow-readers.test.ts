@@ -45,6 +45,7 @@ describe("a reader that does not take its events", () => {
     const slow = world.ask("slow");
     const goOn = slow.pause();
     await world.until(() => world.steps.length >= 256, "its buffer is full");
+    await world.clock.advance(1_000);
     goOn();
     const other = world.background("other");
     await world.over(slow, other);
