@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import type { AssistantFlags } from "../../base/assistant-config.ts";
+import { BerthError, messageOf } from "../../base/errors.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
 import { collect, withExamples } from "../options.ts";
@@ -17,7 +18,7 @@ export function addAssistant(program: Command, cli: Cli): void {
   withExamples(
     command
       .option("--system", "the instance of this machine: local models, port 7777 (the default)")
-      .option("--user", "the companion of one person: port 7778 and the session bus")
+      .option("--user", "the companion of one person: not there yet")
       .option(
         "--model <[id=]file>",
         "load this GGUF file, or this model of DATA_DIR/models, and keep it; can be given again",
@@ -53,13 +54,17 @@ export function addAssistant(program: Command, cli: Cli): void {
       )
       .option("--log-level <debug|info|warn|error>", "default: info (BERTH_ASSISTANT_LOG_LEVEL)"),
     [
-      ["berth assistant --model ./qwen3-4b-q4_k_m.gguf", "serve one model"],
-      ["berth assistant --model chat=./a.gguf --model ./embed.gguf --alias gpt-4o=chat", ""],
+      ["berth assistant --model ./some-model.gguf", "serve one model"],
+      ["berth assistant --model chat=./a.gguf --alias gpt-4o=chat", "a model with two names"],
       ["berth assistant --engine stub", "try clients out without a model"],
     ],
   ).action(async (flags: AssistantFlags) => {
     if (cli.globals.url !== undefined)
       throw new UsageError("assistant starts a daemon here; --url names a server elsewhere");
+    if (flags.user === true)
+      throw new BerthError("not_implemented", "the companion of one person is not there yet", {
+        hint: "berth assistant --system serves local models to every user of this machine",
+      });
     const { loadAssistantConfig } = await import("../../base/assistant-config.ts");
     const config = loadAssistantConfig({
       flags: { ...flags, dataDir: cli.globals.dataDir },
@@ -69,7 +74,9 @@ export function addAssistant(program: Command, cli: Cli): void {
     });
     const { runSystemAssistant } = await import("../../assistant/system.ts");
     const daemon = await runSystemAssistant(config);
+    const leaving = new AbortController();
     const leave = () => {
+      leaving.abort();
       setTimeout(() => process.exit(cli.exitCode), CLOSE_MS_MAX).unref();
       void daemon.close();
     };
@@ -77,6 +84,14 @@ export function addAssistant(program: Command, cli: Cli): void {
     process.once("SIGINT", leave);
     try {
       await cli.print(`berth ready ${JSON.stringify(daemon.ready)}`);
+      if (cli.io.outputIsTerminal) {
+        const { printAssistantSummary } = await import("../assistant-summary.ts");
+        try {
+          await printAssistantSummary(cli, daemon.ready, leaving.signal);
+        } catch (error) {
+          if (!leaving.signal.aborted) cli.note(`the summary is missing: ${messageOf(error)}`);
+        }
+      }
       await daemon.closed;
     } finally {
       process.off("SIGTERM", leave);

@@ -46,7 +46,6 @@ export class LlamaEngine implements Engine {
     const ending = AbortSignal.any([signal, this.#ending.signal]);
     ending.throwIfAborted();
     const { logger, clock } = this.#options;
-    const startedAt = clock.now();
     const inspected = await inspectModel(request, ending);
     const order = await this.#order(request, inspected);
     const model = new RemoteModel({
@@ -63,20 +62,9 @@ export class LlamaEngine implements Engine {
     });
     this.#models.add(model);
     try {
-      const { threads, calibrated } = await model.start(ending);
+      const { calibrated } = await model.start(ending);
       if (calibrated?.steady) await this.#keep(inspected, calibrated.calibration);
       ending.throwIfAborted();
-      logger.info(
-        {
-          model: request.id,
-          contextTokens: order.contextTokens,
-          sequences: model.sequences,
-          memoryBytes: order.memoryBytes,
-          threads,
-          ms: clock.now() - startedAt,
-        },
-        "a model is loaded",
-      );
     } catch (error) {
       const explained = this.#explain(model, error, ending);
       await model[Symbol.asyncDispose]();
