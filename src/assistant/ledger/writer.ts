@@ -121,17 +121,18 @@ export class LedgerWriter {
     const receipts: Receipt[] = [];
     let { lastLeaf: prev, newest, before } = this.#tail;
     let bytes = COMMIT_BYTES;
+    const salts = randomBytes(SALT_BYTES * drafts.length);
     this.#writes.begin.run();
     try {
-      for (const draft of drafts) {
+      for (const [index, draft] of drafts.entries()) {
         const seq = edge.size;
-        const commitment = this.#seal(seq, draft.sealed);
+        const salt = salts.subarray(index * SALT_BYTES, (index + 1) * SALT_BYTES);
+        const commitment = this.#seal(seq, draft.sealed, salt);
         const body = bodyText(draft, { seq, prev: seq === 0 ? NO_LEAF : prev, commitment });
         const leaf = leafHash(body);
         this.#writes.addEntry.run(seq, body, leaf);
-        edge.add(leaf, (height, index, hash) => {
-          if (height % TILE_HEIGHT === 0)
-            this.#writes.addNode.run(height / TILE_HEIGHT, index, hash);
+        edge.add(leaf, (height, at, hash) => {
+          if (height % TILE_HEIGHT === 0) this.#writes.addNode.run(height / TILE_HEIGHT, at, hash);
         });
         if (draft.name.endsWith(".dispatch")) this.#writes.addDispatch.run(seq);
         if (draft.dispatch !== undefined) this.#writes.endDispatch.run(draft.dispatch);
@@ -154,9 +155,8 @@ export class LedgerWriter {
     return receipts;
   }
 
-  #seal(seq: number, sealed: string | undefined): string | undefined {
+  #seal(seq: number, sealed: string | undefined, salt: Buffer): string | undefined {
     if (sealed === undefined) return undefined;
-    const salt = randomBytes(SALT_BYTES);
     this.#writes.addSealed.run(seq, salt, sealed);
     return commitmentOf(salt, sealed);
   }
