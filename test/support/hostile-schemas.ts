@@ -102,7 +102,18 @@ export const hostileSchemas: readonly HostileSchema[] = [
       type: "array",
       items: { anyOf: [{ $ref: "#" }, { type: "array", items: { $ref: "#" }, maxItems: 3 }] },
     },
-    outcome: "compiled",
+    outcome: "refused",
+  },
+  {
+    name: "recursion through objects that differ too late",
+    schema: {
+      anyOf: [
+        { type: "null" },
+        { type: "object", properties: { a: { $ref: "#" }, b: { type: "integer" } } },
+        { type: "object", properties: { a: { $ref: "#" }, c: { type: "integer" } } },
+      ],
+    },
+    outcome: "refused",
   },
   {
     name: "a hundred levels",

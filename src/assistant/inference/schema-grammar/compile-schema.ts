@@ -8,6 +8,7 @@ import type { ScalarGrammar } from "./scalars.ts";
 import { SchemaDocument } from "./schema-document.ts";
 import { Shapes } from "./shapes.ts";
 import { shortestText } from "./shortest-text.ts";
+import { refuseGrowth } from "./stack-growth.ts";
 import { writeGbnf } from "./write-gbnf.ts";
 
 /**
@@ -21,8 +22,10 @@ export function compileInto(
   hint: string,
   scalars: ScalarGrammar,
 ): Expression {
-  const { rules, root } = languageOf(schema, scalars);
-  return adoptInto(sink, rules, root, hint);
+  return withinStack(() => {
+    const { rules, root } = languageOf(schema, scalars);
+    return adoptInto(sink, rules, root, hint);
+  });
 }
 
 export interface GrammarText {
@@ -33,8 +36,10 @@ export interface GrammarText {
 
 /** A grammar for exactly one value of `schema`. Throws as `compileInto` does. */
 export function compileSchema(schema: unknown, scalars: ScalarGrammar): GrammarText {
-  const { rules, root } = languageOf(schema, scalars);
-  return finished(rules, root);
+  return withinStack(() => {
+    const { rules, root } = languageOf(schema, scalars);
+    return finished(rules, root);
+  });
 }
 
 /**
@@ -51,9 +56,11 @@ export function compileLayout(layout: GrammarLayout, scalars: ScalarGrammar): Gr
   for (const [name, schema] of Object.entries(layout.schemas)) {
     table.set(name, compileInto(table, schema, name, scalars));
   }
-  const left = prune(table.rules, layout.root);
-  if (!left) throw nothingLeft([]);
-  return finished(left.rules, left.root);
+  return withinStack(() => {
+    const left = prune(table.rules, layout.root);
+    if (!left) throw nothingLeft([]);
+    return finished(left.rules, left.root);
+  });
 }
 
 /** Plain data, so that it can be sent to a thread. */
@@ -67,23 +74,28 @@ export interface GrammarLayout {
 /** Writes a grammar out, after a last look at what llama.cpp would make of it. */
 function finished(rules: ReadonlyMap<string, Expression>, root: Expression): GrammarText {
   checkCost(rules, root);
+  refuseGrowth(rules, root);
   return { gbnf: writeGbnf(rules, root), example: shortestText(rules, root) };
 }
 
 function languageOf(schema: unknown, scalars: ScalarGrammar) {
   const table = new RuleTable();
   table.reserve("root");
+  const document = new SchemaDocument(schema);
+  const shapes = new Shapes(document, scalars);
+  const language = new SchemaLanguage(shapes, table);
+  const top = language.value(shapes.literal(document.root), "value");
+  language.finish();
+  const left = prune(table.rules, top);
+  if (!left) throw nothingLeft(shapes.contradictions);
+  return left;
+}
+
+/** Nothing recurses deeper than the schema's caps allow, unless texts or names are made for it. */
+function withinStack<Result>(work: () => Result): Result {
   try {
-    const document = new SchemaDocument(schema);
-    const shapes = new Shapes(document, scalars);
-    const language = new SchemaLanguage(shapes, table);
-    const top = language.value(shapes.literal(document.root), "value");
-    language.finish();
-    const left = prune(table.rules, top);
-    if (!left) throw nothingLeft(shapes.contradictions);
-    return left;
+    return work();
   } catch (error) {
-    // Nothing recurses deeper than the schema's caps allow, unless patterns or names are made for it.
     if (!(error instanceof RangeError)) throw error;
     throw new AssistantError(
       "unsupported_schema",
