@@ -1,9 +1,15 @@
 import type { Cores } from "../../src/assistant/inference/engine.ts";
 
-/** Cores that nobody else wants; tells whether they were given back. */
+/** Cores that somebody else wants when the test says so; tells whether they were given back. */
 export class CountingCores implements Cores {
   asked = 0;
   held = false;
+  readonly #listeners = new Set<(contested: boolean) => void>();
+
+  /** Somebody begins to wait for them, or nobody does any more. */
+  contest(contested: boolean): void {
+    for (const listener of this.#listeners) listener(contested);
+  }
 
   async hold(): Promise<void> {
     this.asked += 1;
@@ -14,7 +20,8 @@ export class CountingCores implements Cores {
     this.held = false;
   }
 
-  onContest(): () => void {
-    return () => {};
+  onContest(listener: (contested: boolean) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 }

@@ -233,10 +233,12 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(slow.text).toBe(alphabet.repeat(12));
     });
 
-    it("gives the cores back when there is nothing to do", async () => {
+    it("gives the cores to whoever wants them when there is nothing to do", async () => {
       await answer("Anything.");
       await idle();
+      cores.contest(true);
       await expect.poll(() => cores.held, { timeout: 10_000 }).toBe(false);
+      cores.contest(false);
       expect(cores.asked).toBeGreaterThan(0);
     });
 
