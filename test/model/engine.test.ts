@@ -283,7 +283,7 @@ describe("a load", () => {
     };
     await cycle();
     const files = await openFiles();
-    for (let round = 0; round < 8; round++) await cycle();
+    for (let round = 0; round < 5; round++) await cycle();
     expect(await modelProcesses()).toEqual([]);
     expect(await openFiles()).toBeLessThanOrEqual(files);
   });

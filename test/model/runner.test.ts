@@ -22,6 +22,32 @@ describe("steps of many streams", () => {
     await Promise.all(streams.map((stream) => stream.close()));
   });
 
+  it("are several batches where these were measured to cost less, with the same answers", async () => {
+    const answers = async () => {
+      const streams = [];
+      for (const sequence of [0, 1, 2, 3, 4]) {
+        const options = { temperature: 0, logprobs: 1 };
+        streams.push(await begin(runner(), sequence, `Prompt ${sequence}`, options));
+      }
+      const before = runner().batches.count;
+      const texts = (await run(runner(), streams, 10)).map(({ text }) => text);
+      return { texts, batches: runner().batches.count - before };
+    };
+    const together = await answers();
+    expect(together.batches).toBe(10);
+    runner().adoptBatchCosts([
+      [1, 1],
+      [2, 9],
+      [4, 3],
+      [8, 30],
+    ]);
+    const split = await answers();
+    // Each step is one of four and one of one.
+    expect(split.batches).toBe(20);
+    expect(split.texts).toEqual(together.texts);
+    runner().adoptBatchCosts([]);
+  });
+
   it("give each stream what it gives alone", async () => {
     const prompts = ["One", "A second one", "And a third"];
     const alone: string[] = [];

@@ -7,7 +7,7 @@ import { chooseSize } from "./model-size.ts";
 import { EngineProcess } from "./process/engine-process.ts";
 import { RemoteModel } from "./process/remote-model.ts";
 import type { LoadOrder } from "./process/wire.ts";
-import { CalibrationCache } from "./threads/calibration-cache.ts";
+import { CalibrationCache, type Measured } from "./threads/calibration-cache.ts";
 import { countCores } from "./threads/cores.ts";
 
 export interface LlamaEngineOptions {
@@ -62,8 +62,8 @@ export class LlamaEngine implements Engine {
     });
     this.#models.add(model);
     try {
-      const { calibrated } = await model.start(ending);
-      if (calibrated?.steady) await this.#keep(inspected, calibrated.calibration);
+      const { measured, steady } = await model.start(ending);
+      if (measured && steady) await this.#keep(inspected, measured);
       ending.throwIfAborted();
     } catch (error) {
       const explained = this.#explain(model, error, ending);
@@ -91,13 +91,13 @@ export class LlamaEngine implements Engine {
       embeddingsAtOnce,
       threadsMax: this.#cores,
       gpu: this.#options.gpu ?? false,
-      calibration: await this.#cache.read(digest),
+      measured: await this.#cache.read(digest),
     };
   }
 
-  async #keep({ digest }: InspectedModel, calibration: Parameters<CalibrationCache["write"]>[1]) {
+  async #keep({ digest }: InspectedModel, measured: Measured) {
     try {
-      await this.#cache.write(digest, calibration);
+      await this.#cache.write(digest, measured);
     } catch (error) {
       this.#options.logger.warn({ err: error }, "what was measured of a model cannot be kept");
     }

@@ -1,12 +1,14 @@
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
 import { AssistantError } from "../../errors.ts";
 import type { Embedded, Prompt, Runner, Sampling, StepOutcome, Stream, Token } from "../runner.ts";
+import { type BatchCosts, BatchPlan } from "./batch-plan.ts";
 import { EmbeddingPool } from "./embedding-pool.ts";
 import { BATCH_TOKENS, GENERATOR_TEXT_TOKENS_MAX } from "./gguf/memory.ts";
 import { GrammarCache } from "./grammar-cache.ts";
 import { libraryTokens } from "./library.ts";
 import { LlamaStream, type StreamHost } from "./llama-stream.ts";
 import { type BatchCounts, Lockstep } from "./lockstep.ts";
+import { measurePrefill, measureSteps } from "./measure.ts";
 import { PromptEncoder } from "./prompt-encoder.ts";
 import type { ThreadGovernor } from "./threads/governor.ts";
 import { Vocabulary } from "./vocabulary.ts";
@@ -34,6 +36,7 @@ export class LlamaRunner implements Runner {
   readonly #options: LlamaRunnerOptions;
   readonly #generation: Generation | undefined;
   readonly #lockstep: Lockstep;
+  readonly #plan = new BatchPlan();
   readonly #encoder: PromptEncoder;
   readonly #grammars: GrammarCache;
   readonly #embeddings: EmbeddingPool;
@@ -125,7 +128,7 @@ export class LlamaRunner implements Runner {
     const unprepared = ours.filter((stream) => !stream.prepared);
     if (unprepared.length > 0) await Promise.all(unprepared.map((stream) => stream.prepare()));
     this.#options.threads.use("decode");
-    this.#lockstep.expect(ours.length);
+    this.#lockstep.expect(ours.length, this.#plan.widths(ours.length));
     const started = performance.now();
     const outcomes = await Promise.all(ours.map((stream) => this.#next(stream)));
     this.#options.threads.observe(performance.now() - started, ours.length);
@@ -141,15 +144,30 @@ export class LlamaRunner implements Runner {
     return embedding;
   }
 
+  /** What batches cost here, from now on; see `measureStep`. */
+  adoptBatchCosts(costs: BatchCosts): void {
+    this.#plan.adopt(costs);
+  }
+
+  /** How long a step of so many streams takes as one batch, in milliseconds. */
+  async measureStep(width: number): Promise<number> {
+    const sequences = Array.from({ length: width }, (_, number) => this.#sequence(number));
+    this.#options.threads.use("decode");
+    const measured = await measureSteps(sequences, () => this.#lockstep.expect(width));
+    for (const sequence of sequences) await sequence.clearHistory();
+    return measured;
+  }
+
   /** How long a token, or a chunk of a prompt, takes with so many threads, in milliseconds; for calibration. */
   async measure(kind: "decode" | "prefill", threads: number): Promise<number> {
     this.#options.threads.force(threads);
     try {
       if (!this.#generation) return await this.#embeddings.measure();
       const sequence = this.#sequence(0);
-      this.#lockstep.expect(1);
+      const expectOne = () => this.#lockstep.expect(1);
+      expectOne();
       const measured = await (kind === "decode"
-        ? measureDecode(sequence)
+        ? measureSteps([sequence], expectOne)
         : measurePrefill(sequence, this.prefillTokensMax));
       await sequence.clearHistory();
       return measured;
@@ -183,37 +201,6 @@ export class LlamaRunner implements Runner {
     if (!sequence) throw new RangeError(`there is no sequence ${number}`);
     return sequence;
   }
-}
-
-/** Any token does: what is computed does not depend on it. */
-const ANY_TOKEN = 0;
-const MEASURED_STEPS = 3;
-
-async function measureDecode(sequence: LlamaContextSequence): Promise<number> {
-  const steps = sequence.evaluateWithMetadata(
-    libraryTokens([ANY_TOKEN]),
-    {},
-    {
-      temperature: 0,
-      yieldEogToken: true,
-    },
-  );
-  let best = Number.POSITIVE_INFINITY;
-  for (let step = 0; step < MEASURED_STEPS; step++) {
-    const started = performance.now();
-    await steps.next();
-    best = Math.min(best, performance.now() - started);
-  }
-  await steps.return();
-  return best;
-}
-
-async function measurePrefill(sequence: LlamaContextSequence, tokensMax: number): Promise<number> {
-  const length = Math.min(64, tokensMax, sequence.contextSize - 1);
-  const tokens = libraryTokens(Array.from({ length }, () => ANY_TOKEN));
-  const started = performance.now();
-  await sequence.evaluateWithoutGeneratingNewTokens(tokens);
-  return performance.now() - started;
 }
 
 function refuseToShift(): never {

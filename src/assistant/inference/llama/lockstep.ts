@@ -16,6 +16,7 @@ export interface BatchCounts {
  */
 export class Lockstep {
   #expected = 0;
+  #widths: readonly number[] = [];
   #rounds = 0;
   #count = 0;
   #last = 0;
@@ -30,9 +31,10 @@ export class Lockstep {
     return { count: this.#count, last: this.#last };
   }
 
-  /** So many are about to hand in. */
-  expect(items: number): void {
+  /** So many are about to hand in, to be decoded in batches of these widths, one after the other. */
+  expect(items: number, widths: readonly number[] = [items]): void {
     this.#expected = items;
+    this.#widths = widths;
     this.#rounds = 0;
   }
 
@@ -43,11 +45,16 @@ export class Lockstep {
 
   #choose(items: readonly BatchItem[], size: number): PrioritizedBatchItem[] {
     if (items.length < this.#expected && this.#rounds++ < ROUNDS_MAX) return [];
+    const [width = items.length, ...others] = this.#widths;
+    this.#widths = others;
+    const batch = items.slice(0, Math.max(1, width));
+    // The others of the step are there, and are asked for again when this batch is done.
+    this.#expected = Math.min(this.#expected, items.length - batch.length);
     this.#count++;
-    this.#last = items.length;
+    this.#last = batch.length;
     // In the order of handing in, which is that of the sequences: llama.cpp splits what is out of order.
     let left = size;
-    return items.flatMap((item) => {
+    return batch.flatMap((item) => {
       const processAmount = Math.min(item.tokens.length, left);
       left -= processAmount;
       return processAmount > 0 ? [{ item, processAmount }] : [];

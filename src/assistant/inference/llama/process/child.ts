@@ -5,7 +5,9 @@ import { LocalModel } from "../../local-model.ts";
 import { inspectModel } from "../gguf/inspect.ts";
 import { openLibrary, openModel } from "../library.ts";
 import { LlamaRunner } from "../llama-runner.ts";
+import { measureBatches } from "../threads/batch-costs.ts";
 import { calibrate } from "../threads/calibrate.ts";
+import type { Measured } from "../threads/calibration-cache.ts";
 import { ThreadGovernor } from "../threads/governor.ts";
 import { JobServer } from "./job-server.ts";
 import { LeasedCores } from "./leased-cores.ts";
@@ -126,9 +128,12 @@ async function open(order: LoadOrder): Promise<{ model: LocalModel; loaded: Load
   }).catch((error: unknown) => {
     throw noContext(order, error);
   });
-  const calibrated = order.calibration ? undefined : await calibrateRunner(order, runner);
-  const calibration = order.calibration ?? calibrated?.calibration;
-  if (calibration) threads.adopt(calibration);
+  const now = order.measured ? undefined : await measureRunner(order, runner, threads);
+  const measured = order.measured ?? now?.measured;
+  if (measured) {
+    threads.adopt(measured);
+    runner.adoptBatchCosts(measured.batchCosts);
+  }
   const count = threads.threadsOf(onlyEmbeds ? "prefill" : "decode");
   const model = new LocalModel({
     id: order.id,
@@ -140,20 +145,29 @@ async function open(order: LoadOrder): Promise<{ model: LocalModel; loaded: Load
     clock: systemClock,
   });
   const { sequences, contextTokens } = model;
-  return { model, loaded: { threads: count, sequences, contextTokens, calibrated } };
+  const loaded = { threads: count, sequences, contextTokens, measured: now?.measured };
+  return { model, loaded: { ...loaded, steady: now?.steady ?? false } };
 }
 
 /** Holds the cores: beside another model's threads every measurement would be wrong. */
-async function calibrateRunner(order: LoadOrder, runner: LlamaRunner) {
+async function measureRunner(order: LoadOrder, runner: LlamaRunner, threads: ThreadGovernor) {
   const { signal } = new AbortController();
   await cores.hold("interactive", signal);
   try {
-    return await calibrate({
+    const { calibration, steady } = await calibrate({
       cores: order.threadsMax,
-      measure: (kind, threads) => runner.measure(kind, threads),
+      measure: (kind, count) => runner.measure(kind, count),
       now: () => performance.now(),
       signal,
     });
+    threads.adopt(calibration);
+    const batches = await measureBatches({
+      sequences: runner.sequences,
+      measure: (width) => runner.measureStep(width),
+      signal,
+    });
+    const measured: Measured = { ...calibration, batchCosts: batches.costs };
+    return { measured, steady: steady && batches.steady };
   } finally {
     cores.release();
   }

@@ -1,8 +1,7 @@
 import { AssistantError, assistantErrorCodes } from "../../../errors.ts";
 import type { GenerateEvent, GenerateJob, ModelLoad, Priority } from "../../engine.ts";
 import type { Embedded, Prompt, Token } from "../../runner.ts";
-import type { Calibrated } from "../threads/calibrate.ts";
-import type { Calibration } from "../threads/governor.ts";
+import type { Measured } from "../threads/calibration-cache.ts";
 
 /**
  * What a model's process and its parent say to each other. Node's channel keeps the order and copies
@@ -53,7 +52,7 @@ export interface LoadOrder {
   readonly threadsMax: number;
   readonly gpu: "auto" | false;
   /** From an earlier load; undefined: measure. */
-  readonly calibration: Calibration | undefined;
+  readonly measured: Measured | undefined;
 }
 
 export interface Loaded {
@@ -61,7 +60,9 @@ export interface Loaded {
   readonly sequences: number;
   readonly contextTokens: number;
   /** What was measured now, if anything was. */
-  readonly calibrated: Calibrated | undefined;
+  readonly measured: Measured | undefined;
+  /** It is worth keeping for the next load. */
+  readonly steady: boolean;
 }
 
 /** One thing that happened to job `id`; after all but `event` the job is over. */

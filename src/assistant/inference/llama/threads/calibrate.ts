@@ -38,8 +38,8 @@ export async function calibrate(options: CalibrateOptions): Promise<Calibrated> 
   const { cores, now } = options;
   if (cores === 1) {
     return {
-      calibration: { decodeThreads: 1, prefillThreads: 1, decodeMs: undefined },
-      steady: false,
+      calibration: { decodeThreads: 1, prefillThreads: 1 },
+      steady: true,
     };
   }
   // Weights come from the disk with the first token; that belongs to no number of threads.

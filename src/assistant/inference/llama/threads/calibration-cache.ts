@@ -3,15 +3,31 @@ import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { Ajv } from "ajv";
+import type { BatchCosts } from "../batch-plan.ts";
 import type { Calibration } from "./governor.ts";
 
-const isCalibration = new Ajv().compile<Calibration>({
+/** All that is measured at the first load of a model. */
+export interface Measured extends Calibration {
+  readonly batchCosts: BatchCosts;
+}
+
+const isMeasured = new Ajv().compile<Measured>({
   type: "object",
-  required: ["decodeThreads", "prefillThreads", "decodeMs"],
+  required: ["decodeThreads", "prefillThreads", "batchCosts"],
   properties: {
     decodeThreads: { type: "integer", minimum: 1, maximum: 4096 },
     prefillThreads: { type: "integer", minimum: 1, maximum: 4096 },
     decodeMs: { type: "number", exclusiveMinimum: 0 },
+    batchCosts: {
+      type: "array",
+      maxItems: 64,
+      items: {
+        type: "array",
+        minItems: 2,
+        maxItems: 2,
+        items: { type: "number", exclusiveMinimum: 0 },
+      },
+    },
   },
 });
 
@@ -26,22 +42,22 @@ export class CalibrationCache {
   }
 
   /** Undefined where there is none that can be used. */
-  async read(modelDigest: string): Promise<Calibration | undefined> {
+  async read(modelDigest: string): Promise<Measured | undefined> {
     try {
       const found: unknown = JSON.parse(await readFile(this.#path(modelDigest), "utf8"));
-      return isCalibration(found) ? found : undefined;
+      return isMeasured(found) ? found : undefined;
     } catch {
       return undefined;
     }
   }
 
   /** Rejects where the folder cannot be written, which costs a second at the next load and nothing else. */
-  async write(modelDigest: string, calibration: Calibration): Promise<void> {
+  async write(modelDigest: string, measured: Measured): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     const path = this.#path(modelDigest);
     const part = `${path}.${randomUUID()}.part`;
     try {
-      await writeFile(part, JSON.stringify(calibration), { mode: 0o600 });
+      await writeFile(part, JSON.stringify(measured), { mode: 0o600 });
       await rename(part, path);
     } finally {
       await rm(part, { force: true });
@@ -49,7 +65,7 @@ export class CalibrationCache {
   }
 
   #path(modelDigest: string): string {
-    const key = createHash("sha256").update(`1 ${modelDigest} ${this.#machine}`).digest("hex");
+    const key = createHash("sha256").update(`2 ${modelDigest} ${this.#machine}`).digest("hex");
     return join(this.#folder, `threads-${key.slice(0, 32)}.json`);
   }
 }

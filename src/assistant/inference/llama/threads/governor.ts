@@ -4,7 +4,7 @@ export interface Calibration {
   readonly decodeThreads: number;
   readonly prefillThreads: number;
   /** Of one token, in milliseconds, on a machine as idle as it was; undefined: not measured. */
-  readonly decodeMs: number | undefined;
+  readonly decodeMs?: number | undefined;
 }
 
 export interface ThreadGovernorOptions {

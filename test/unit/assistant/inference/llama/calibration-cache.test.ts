@@ -11,7 +11,15 @@ beforeEach(async () => {
 });
 afterEach(() => rm(join(folder, ".."), { recursive: true, force: true }));
 
-const calibration = { decodeThreads: 2, prefillThreads: 4, decodeMs: 3.5 };
+const calibration = {
+  decodeThreads: 2,
+  prefillThreads: 4,
+  decodeMs: 3.5,
+  batchCosts: [
+    [1, 3.5],
+    [2, 9],
+  ] as const,
+};
 
 describe("what was measured of a model", () => {
   it("is there at the next load, for that model and so many cores", async () => {
