@@ -2,6 +2,7 @@ import { benchCreate, withServer, writeApps } from "./create.ts";
 import { benchDeploy } from "./deploy.ts";
 import { benchEngine } from "./engine.ts";
 import { benchGrammar } from "./grammar.ts";
+import { benchInference } from "./inference/inference.ts";
 import { benchIngress } from "./ingress.ts";
 import { benchLedger } from "./ledger.ts";
 import { benchRecover } from "./recover.ts";
@@ -13,18 +14,19 @@ import { benchUpload } from "./upload.ts";
 /**
  * npm run bench: every figure against its floor in the same run. Needs `npm run build` first and an
  * engine, as `npm test` does; `deploy` and `ingress` need the program `caddy`. Names of benches as arguments run
- * only these: create, save, deploy, ingress, upload, apps, and ledger and grammar, which need no engine;
- * ledger=1000000 sets how many entries are verified.
+ * only these: create, save, deploy, ingress, upload, apps, and ledger, grammar and inference, which need no
+ * engine; ledger=1000000 sets how many entries are verified, inference=tiny takes that model alone.
  */
 const wanted = new Map(
   process.argv.slice(2).map((word) => [word.split("=")[0], word.split("=")[1]]),
 );
 const runs = (name: string) => wanted.size === 0 || wanted.has(name);
-const withoutEngine = new Set<string | undefined>(["ledger", "grammar"]);
+const withoutEngine = new Set<string | undefined>(["ledger", "grammar", "inference"]);
 const figures: Figure[] = [];
 
 try {
   if (runs("ledger")) figures.push(...(await benchLedger(Number(wanted.get("ledger") ?? 100_000))));
+  if (runs("inference")) figures.push(...(await benchInference(wanted.get("inference"))));
   if (runs("grammar")) figures.push(...(await benchGrammar()));
   if (wanted.size === 0 || [...wanted.keys()].some((name) => !withoutEngine.has(name))) {
     await benchWithEngine();

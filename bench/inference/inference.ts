@@ -27,13 +27,15 @@ const loads: readonly Load[] = [
 /**
  * Berth over HTTP against the library alone with the same model, threads and sampling, in alternating
  * rounds; what background work and schemas cost; embeddings; the ledger. With `LLAMA_SERVER=path`,
- * llama-server is measured in the same rounds.
+ * llama-server is measured in the same rounds. `only`: the model of that name alone, `mid-q8`, `tiny` or
+ * `embedding`.
  */
-export async function benchInference(): Promise<Figure[]> {
+export async function benchInference(only: string | undefined): Promise<Figure[]> {
   const figures: Figure[] = [];
   try {
-    for (const load of loads) figures.push(...(await benchModel(load)));
-    figures.push(await benchEmbeddings());
+    for (const load of loads)
+      if (only === undefined || only === load.preset) figures.push(...(await benchModel(load)));
+    if (only === undefined || only === "embedding") figures.push(await benchEmbeddings());
   } finally {
     closeClient();
   }
