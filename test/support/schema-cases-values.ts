@@ -129,6 +129,12 @@ export const valueCases: readonly SchemaCase[] = [
     invalid: [0.4, 1.3, 2, -1],
   },
   {
+    name: "a bound that is far out",
+    schema: { type: "number", exclusiveMaximum: 9.7e26 },
+    valid: [0, -1.5, 123],
+    invalid: [9.7e26, 1e50],
+  },
+  {
     name: "multipleOf",
     schema: { type: "integer", multipleOf: 3, minimum: 0, maximum: 30 },
     valid: [0, 3, 27, 30],

@@ -36,7 +36,8 @@ export function numberExpression(
     const terms = termsOf(sink);
     const writer = new SideWriter(shape, terms, sink);
     const options: Term[] = [];
-    if (from === -to) {
+    // With an exponent on one side only, the sides are not alike.
+    if (from === -to && shape.exponents.length !== 1) {
       // Zero may have a sign here: it is read as zero, and saves a second set of rules.
       const either = writer.write(0n, to);
       const both = [either, shape.exponents.length > 0 ? exponentTerm(terms) : undefined];
