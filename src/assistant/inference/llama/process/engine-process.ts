@@ -1,5 +1,4 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "../../../../base/clock.ts";
@@ -126,14 +125,19 @@ export class EngineProcess implements AsyncDisposable {
 
 /** Lines go to the log, shortened, and no more of them than somebody may read. */
 function capture(stream: Readable | null, limit: LineLimit, logger: Logger): void {
-  if (!stream) return;
-  createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY }).on("line", (text) => {
-    const allowed = limit.take();
-    if (allowed === "no") return;
-    const line = text.slice(0, LINE_LENGTH_MAX);
-    if (line.startsWith("warn: ")) logger.warn({ line }, "the model's process says");
-    else logger.debug({ line }, "the model's process says");
-    if (allowed === "last") logger.warn({}, "the model's process writes too much to be logged");
+  let rest = "";
+  stream?.setEncoding("utf8").on("data", (text: string) => {
+    const lines = `${rest}${text}`.split("\n");
+    // What has no end yet is kept as far as it would be logged.
+    rest = (lines.pop() ?? "").slice(0, LINE_LENGTH_MAX);
+    for (const line of lines) {
+      const allowed = limit.take();
+      if (allowed === "no") continue;
+      const shown = { line: line.slice(0, LINE_LENGTH_MAX) };
+      if (line.startsWith("warn: ")) logger.warn(shown, "the model's process says");
+      else logger.debug(shown, "the model's process says");
+      if (allowed === "last") logger.warn({}, "the model's process writes too much to be logged");
+    }
   });
 }
 

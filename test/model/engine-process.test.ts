@@ -1,0 +1,53 @@
+import { afterEach, expect, it, vi } from "vitest";
+import { EngineProcess } from "../../src/assistant/inference/llama/process/engine-process.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
+
+const processes: EngineProcess[] = [];
+
+afterEach(async () => {
+  for (const each of processes.splice(0)) await each[Symbol.asyncDispose]();
+});
+
+/** A process without a model, once it listens. */
+async function start(clock: VirtualClock) {
+  const started = new EngineProcess({ workers: 1, clock, logger: silentLogger });
+  processes.push(started);
+  const heard: string[] = [];
+  started.onMessage(({ type }) => heard.push(type));
+  await vi.waitFor(() => expect(heard).toEqual(["ready"]), { timeout: 60_000 });
+  return { process: started, heard };
+}
+
+it("a process that answers is left alone", async () => {
+  const clock = new VirtualClock();
+  const { process: alive, heard } = await start(clock);
+  for (let asked = 1; asked <= 12; asked++) {
+    await clock.advance(10_000);
+    await vi.waitFor(() => expect(heard).toHaveLength(1 + asked), { timeout: 60_000 });
+  }
+  const ended = vi.fn<() => void>();
+  void alive.ended.then(ended);
+  await clock.settle();
+  expect(ended).not.toHaveBeenCalled();
+});
+
+it("a process that hangs is ended, and that is why", async () => {
+  const clock = new VirtualClock();
+  const { process: hanging } = await start(clock);
+  if (hanging.pid === undefined) throw new Error("it was not started");
+  process.kill(hanging.pid, "SIGSTOP");
+  for (let asked = 0; asked < 8; asked++) await clock.advance(10_000);
+  expect(await hanging.ended).toEqual({
+    reason: "it did not answer for 60 s",
+    signal: "SIGKILL",
+  });
+});
+
+it("a process that is let go of is gone", async () => {
+  const { process: idle } = await start(new VirtualClock());
+  const { pid } = idle;
+  if (pid === undefined) throw new Error("it was not started");
+  await idle[Symbol.asyncDispose]();
+  expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+});
