@@ -35,6 +35,8 @@ export class Generation {
   protectedTokens = 0;
   /** Its stream has no sequence to step on, until it is resumed. */
   suspended = false;
+  /** Which step it was last a member of, by their number; 0: none yet. */
+  steppedAt = 0;
   /** When its reader's buffer became full; undefined: there is room. */
   fullSince: number | undefined;
 

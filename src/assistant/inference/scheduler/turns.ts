@@ -3,9 +3,9 @@ import type { Embedding } from "./embedding.ts";
 import type { Generation, Seat } from "./generation.ts";
 
 /**
- * Ageing: while interactive work goes on, background streams join one step in so many, and one piece in so
- * many turns is theirs. Six of them that join every step would cost interactive ones half of their speed;
- * at one in 32 it is 3 %.
+ * Ageing: while interactive work goes on, one background stream joins one step in so many, each in its
+ * turn, and one piece in so many turns is theirs. A stream more in a step costs up to as much as a step
+ * alone: 3 % at one in 32. All of six at a time cost as much as five steps, which was 12 %.
  */
 export const BACKGROUND_EVERY = 32;
 
@@ -35,6 +35,7 @@ export class Turns {
   readonly #stepAge = new Age();
   readonly #pieceAge = new Age();
   #pieces = 0;
+  #steps = 0;
   #stepIsDue = false;
 
   constructor(
@@ -73,7 +74,7 @@ export class Turns {
 
     const pieces = isFirst && !agedPiece ? interactive.pieces : background.pieces;
     let members = isFirst ? interactive.streams : background.streams;
-    if (agedStep) members = [...members, ...background.streams].toSorted(bySequence);
+    if (agedStep) members = [...members, longestLeftOut(background.streams)].toSorted(bySequence);
 
     const piece = this.#stepIsDue && members.length > 0 ? undefined : this.#pick(pieces);
     this.#stepIsDue = piece !== undefined;
@@ -83,7 +84,10 @@ export class Turns {
     this.#pieceAge.count(leaveOutPieces && (piece === undefined || !agedPiece));
 
     if (piece) return this.#pieceTurn(piece, agedPiece);
-    return members.length > 0 ? { kind: "step", members } : undefined;
+    if (members.length === 0) return undefined;
+    this.#steps += 1;
+    for (const member of members) member.steppedAt = this.#steps;
+    return { kind: "step", members };
   }
 
   #work(priority: Priority): { streams: Generation[]; pieces: Piece[] } {
@@ -137,6 +141,11 @@ function remaining(piece: Piece): number {
 
 function arrival(piece: Piece): number {
   return piece.order;
+}
+
+/** There is at least one. */
+function longestLeftOut(streams: readonly Generation[]): Generation {
+  return streams.reduce((one, other) => (other.steppedAt < one.steppedAt ? other : one));
 }
 
 function bySequence(one: Generation, other: Generation): number {

@@ -45,6 +45,10 @@ describe("who steps", () => {
     expect(during.every((members) => members.includes("i"))).toBe(true);
     expect(mixed.length).toBe(Math.floor(during.length / 32));
     expect(mixed.every((at, index) => at - (mixed[index - 1] ?? at - 32) === 32)).toBe(true);
+    // One of the background at a time, each in its turn.
+    const guests = mixed.map((at) => during[at]?.filter((member) => member !== "i"));
+    expect(guests.every((members) => members?.length === 1)).toBe(true);
+    expect(new Set(guests.flat())).toEqual(new Set(["a", "b"]));
     await world.over(...background);
     expect(background.map(({ text }) => text)).toEqual([whole("a", 100), whole("b", 100)]);
     expect(reader.text).toBe(whole("i", 100));
