@@ -17,6 +17,8 @@ export interface Subject extends AsyncDisposable {
 
 export interface BenchDaemon extends Subject {
   readonly threads: number;
+  /** Resolves when no request is under way. */
+  idle(): Promise<void>;
 }
 
 /** `berth assistant` with one model, as a user would start it. Resolves when the model is loaded. */
@@ -50,6 +52,13 @@ export async function startDaemon(
   return {
     url: ready.url,
     threads: state.models[0].threads ?? 1,
+    idle: async () => {
+      for (;;) {
+        const [model] = (await stateOf(ready.control_socket)).models;
+        if (model?.active === 0 && model.queued === 0) return;
+        await sleep(5);
+      }
+    },
     [Symbol.asyncDispose]: async () => {
       await ended(child);
       await rm(dataDir, { recursive: true, force: true });
