@@ -207,4 +207,34 @@ export const valueCases: readonly SchemaCase[] = [
     valid: ["127.0.0.1", "255.255.255.255"],
     invalid: ["256.1.1.1", "1.2.3"],
   },
+  {
+    name: "format uuid4",
+    schema: { type: "string", format: "uuid4" },
+    valid: ["123e4567-e89b-42d3-a456-426614174000"],
+    invalid: [],
+    outside: ["123e4567-e89b-12d3-a456-426614174000", ""],
+  },
+  {
+    name: "formats that every text meets",
+    schema: { enum: ["", "x"], anyOf: [{ format: "password" }, { format: "file-path" }] },
+    valid: ["", "x"],
+    invalid: ["y"],
+  },
+  {
+    name: "a format that is the name of the pattern beside it",
+    schema: { type: "string", format: "nanoid", pattern: "^[a-z]{4}$" },
+    valid: ["abcd"],
+    invalid: ["abc", "ABCD"],
+  },
+  {
+    name: "a format that is the name of patterns in allOf",
+    schema: {
+      type: "string",
+      maxLength: 6,
+      format: "ends_with",
+      allOf: [{ pattern: "^ab.*" }, { pattern: ".*cd$" }],
+    },
+    valid: ["abcd", "abxcd"],
+    invalid: ["ab", "cdab", "abxxxcd"],
+  },
 ];

@@ -1,4 +1,5 @@
 import { isObject, isStrings, own } from "./json.ts";
+import { formatBinds } from "./named-formats.ts";
 import type { ArrayFacet, ArrayPart, ObjectFacet, ObjectPart, Part, Schemas } from "./part.ts";
 import { anyArray, anyNumber, anyObject, anyString } from "./part.ts";
 import { pointerTo, refuse } from "./refusal.ts";
@@ -107,6 +108,7 @@ function stringOf(node: SchemaNode, raw: Raw): StringConstraints {
     if (source === undefined) return [];
     const pointer = pointerTo(node.pointer, keyword);
     if (typeof source !== "string") return refuse(keyword, pointer, "has to be a string");
+    if (keyword === "format" && !formatBinds(source, raw)) return [];
     return [{ source, keyword, pointer }];
   };
   return {

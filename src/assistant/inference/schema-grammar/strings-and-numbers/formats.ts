@@ -75,6 +75,11 @@ const ipv6 = [
 ].join("|");
 
 const uuid = `${hex}{8}-(?:${hex}{4}-){3}${hex}{12}`;
+/** Of one version, as Pydantic names them. */
+const uuidOf = (version: number): [string, string] => [
+  `uuid${version}`,
+  `${hex}{8}-${hex}{4}-${version}${hex}{3}-[89ABab]${hex}{3}-${hex}{12}`,
+];
 
 const percent = `%${hex}{2}`;
 const segmentCharacter = `(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|${percent})`;
@@ -99,6 +104,7 @@ const producedPatterns: ReadonlyMap<string, string> = new Map(
     ipv4,
     ipv6,
     uuid,
+    ...Object.fromEntries([1, 3, 4, 5, 6, 7, 8].map((version) => uuidOf(version))),
     uri,
   }),
 );

@@ -22,6 +22,8 @@ const refused: readonly (readonly [unknown, string, string])[] = [
     "#/properties/a",
   ],
   [{ type: "string", format: "color" }, "format", "#/format"],
+  [{ type: "string", format: "uri-reference", pattern: "^/" }, "format", "#/format"],
+  [{ type: "string", format: "color", allOf: [{ maxLength: 7 }] }, "format", "#/format"],
   [{ type: "string", pattern: "(" }, "pattern", "#/pattern"],
   [{ type: "string", pattern: "(a)\\1" }, "pattern", "#/pattern"],
   [{ $dynamicRef: "#a" }, "$dynamicRef", "#/$dynamicRef"],
