@@ -98,9 +98,10 @@ async function benchSpeed(load: Load, daemon: BenchDaemon, bare: BareLlama): Pro
 
 async function benchFirstToken(load: Load, daemon: BenchDaemon, bare: BareLlama): Promise<Figure> {
   const pairs: { berth: number; bare: number }[] = [];
+  const promptTokens = await tokensOf(daemon.url, longPrompt(-2));
   for (let round = -1; round < ROUNDS; round++) {
     const floor = await bare.run({
-      promptTokens: 500,
+      promptTokens,
       answerTokens: 2,
       streams: 1,
       isCold: true,
@@ -110,7 +111,7 @@ async function benchFirstToken(load: Load, daemon: BenchDaemon, bare: BareLlama)
   }
   const ratio = median(pairs.map((pair) => pair.berth / pair.bare));
   return {
-    name: `${load.preset}, first token of a cold prompt of about 500 tokens`,
+    name: `${load.preset}, first token of a cold prompt of ${promptTokens} tokens`,
     value: `${median(pairs.map((pair) => pair.berth)).toFixed(0)} ms`,
     floor: `${median(pairs.map((pair) => pair.bare)).toFixed(0)} ms library alone`,
     ratio: ratio.toFixed(2),
@@ -119,9 +120,17 @@ async function benchFirstToken(load: Load, daemon: BenchDaemon, bare: BareLlama)
   };
 }
 
-/** A prompt that shares nothing with that of another round. */
+/** A prompt that shares nothing with that of another round, of some 500 tokens. */
 function longPrompt(round: number): string {
-  return `${round} ${Math.random()} ${WORDS.repeat(32)}`;
+  return `${round} ${Math.random()} ${WORDS.repeat(20)}`;
+}
+
+async function tokensOf(url: string, prompt: string): Promise<number> {
+  const answer = (await post(url, "/v1/chat/completions", {
+    messages: [{ role: "user", content: prompt }],
+    max_tokens: 1,
+  })) as { readonly usage: { readonly prompt_tokens: number } };
+  return answer.usage.prompt_tokens;
 }
 
 async function benchWarm(load: Load, daemon: BenchDaemon): Promise<Figure> {
