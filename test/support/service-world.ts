@@ -42,8 +42,8 @@ export async function serviceWorld(options: ServiceWorldOptions = {}) {
   const clock = new VirtualClock();
   const engine = new ScriptedEngine({ ...options, clock });
   const known = new KnownModels({ folder: undefined, aliases: new Map([["other", "m"]]) });
-  for (const id of options.models ?? ["m"])
-    await known.register({ id, path: `/nowhere/${id}`, isPinned: false });
+  // Without a file nothing waits for the disk, which keeps no time that a test could move.
+  for (const id of options.models ?? ["m"]) await known.register({ id, path: "", isPinned: false });
   const facts = new ModelFactsCache({ engine });
   const residency = new Residency({
     engine,

@@ -38,7 +38,7 @@ const splitPart = /-(?<part>[0-9]{5})-of-[0-9]{5}$/;
  */
 export class KnownModels {
   readonly #folder: string | undefined;
-  readonly #registered = new Map<string, ModelRegistration & { readonly created: number }>();
+  readonly #registered = new Map<string, ModelRegistration>();
   /** Alias to id. */
   readonly #aliases: ReadonlyMap<string, string>;
   readonly #defaults: Pick<ModelRegistration, "contextTokens" | "sequences">;
@@ -64,7 +64,7 @@ export class KnownModels {
         `"${model.id}" is not a model id: letters, digits, ".", "_" and "-", parts divided by "/", and a tag after ":"`,
         { param: "id" },
       );
-    this.#registered.set(model.id, { ...model, created: await createdAt(model.path) });
+    this.#registered.set(model.id, model);
   }
 
   /** The file stays; a model of the folder is known all the same. */
@@ -77,10 +77,13 @@ export class KnownModels {
     const ofFolder = (await this.#ofFolder())
       .filter(({ id }) => !this.#registered.has(id))
       .toSorted((one, other) => (one.id < other.id ? -1 : 1));
-    return [...this.#registered.values(), ...ofFolder].map((model) => ({
+    const models = [...this.#registered.values(), ...ofFolder];
+    // Looked at each time, since files are replaced.
+    const created = await Promise.all(models.map(({ path }) => createdAt(path)));
+    return models.map((model, index) => ({
       id: model.id,
       path: model.path,
-      created: model.created,
+      created: created[index] ?? 0,
       isPinned: model.isPinned,
       contextTokens: model.contextTokens ?? this.#defaults.contextTokens,
       sequences: model.sequences ?? this.#defaults.sequences,
@@ -97,34 +100,36 @@ export class KnownModels {
     const found = models.find((model) => model.id === id);
     if (found) return found;
     const there = models.map((model) => model.id);
+    const missing =
+      id === name
+        ? `there is no model "${name}"`
+        : `"${name}" is another name for the model "${id}", which is not there`;
     throw new AssistantError(
       "model_not_found",
-      `there is no model "${name}". ${there.length > 0 ? `There is: ${listed(there)}` : "There is none at all yet"}`,
+      `${missing}. ${there.length > 0 ? `There is: ${listed(there)}` : "There is none at all yet"}`,
       { param: "model" },
     );
   }
 
-  async #ofFolder(): Promise<readonly (ModelRegistration & { readonly created: number })[]> {
+  async #ofFolder(): Promise<readonly ModelRegistration[]> {
     const folder = this.#folder;
     if (folder === undefined) return [];
     const names = await readdir(folder).catch(() => []);
-    const models = names.flatMap((name) => {
+    return names.flatMap((name) => {
       if (!name.endsWith(".gguf")) return [];
-      const id = name.slice(0, -".gguf".length);
-      const part = splitPart.exec(id)?.groups?.["part"];
+      const whole = name.slice(0, -".gguf".length);
+      const part = splitPart.exec(whole)?.groups?.["part"];
       if (part !== undefined && part !== "00001") return [];
-      return [{ id: id.replace(splitPart, ""), path: join(folder, name), isPinned: false }];
+      const id = whole.replace(splitPart, "");
+      if (!new RegExp(modelIdPattern).test(id)) return [];
+      return [{ id, path: join(folder, name), isPinned: false }];
     });
-    return Promise.all(
-      models
-        .filter(({ id }) => new RegExp(modelIdPattern).test(id))
-        .map(async (model) => ({ ...model, created: await createdAt(model.path) })),
-    );
   }
 }
 
-/** 0 where the file cannot be looked at: loading it will say why. */
+/** 0 where the file cannot be looked at: loading it will say why; the stub's models have none. */
 async function createdAt(path: string): Promise<number> {
+  if (path === "") return 0;
   const facts = await stat(path).catch(() => undefined);
   return facts ? Math.floor(facts.mtimeMs / 1000) : 0;
 }

@@ -1,4 +1,4 @@
-import type { AssistantError } from "../../errors.ts";
+import { AssistantError } from "../../errors.ts";
 
 /** The first wait after a failure, doubled with each one that follows, in milliseconds. */
 const FIRST_MS = 1_000;
@@ -55,4 +55,23 @@ export class LoadFailures {
   forget(id: string): void {
     this.#failures.delete(id);
   }
+}
+
+/** What an engine threw, as callers may hear it. */
+export function asLoadError(error: unknown, id: string): AssistantError {
+  return error instanceof AssistantError
+    ? error
+    : new AssistantError("model_unusable", `model ${id} could not be loaded`, { cause: error });
+}
+
+/** The same error, for whoever asks before the time has come. */
+export function retryLater(error: AssistantError, waitMs: number): AssistantError {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  // Other errors say themselves what to do.
+  const hint = error.code === "engine_failed" ? `; try again in ${seconds} s` : "";
+  return new AssistantError(error.code, `${error.message}${hint}`, {
+    param: error.param,
+    retryAfterSeconds: seconds,
+    cause: error,
+  });
 }

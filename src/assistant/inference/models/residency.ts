@@ -3,10 +3,10 @@ import { type Clock, delay } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { timeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../errors.ts";
-import type { Engine, LoadedModel } from "../engine.ts";
+import type { Engine, LoadedModel, ModelFacts } from "../engine.ts";
 import { CoreArbiter } from "./core-arbiter.ts";
 import type { KnownModel, KnownModels } from "./known-models.ts";
-import { LoadFailures } from "./load-failures.ts";
+import { asLoadError, LoadFailures, retryLater } from "./load-failures.ts";
 import type { ModelFactsCache } from "./model-facts.ts";
 import { type ModelLease, Resident } from "./resident.ts";
 import { Room } from "./room.ts";
@@ -60,7 +60,7 @@ export class Residency implements AsyncDisposable {
     this.#room = new Room({
       bytesMax: options.memoryBytesMax,
       residents: () => [...this.#resident.values()],
-      unload: (resident) => this.#unload(resident, 0),
+      unload: (resident) => this.#retire(resident),
       logger: options.logger,
     });
   }
@@ -103,10 +103,18 @@ export class Residency implements AsyncDisposable {
     return [...this.#resident.values()].flatMap(({ model }) => (model ? [model] : []));
   }
 
-  /** Loads it by hand, which is tried at once whatever went wrong before. */
+  /**
+   * Loads it by hand, which is tried at once whatever went wrong before. One that is there with another
+   * file, or with other settings than are registered now, makes way for what is registered.
+   */
   async load(id: string, signal: AbortSignal): Promise<LoadedModel> {
     this.#failures.forget(id);
-    const lease = await this.acquire(await this.#options.known.find(id), {}, signal);
+    const known = await this.#options.known.find(id);
+    const resident = this.#resident.get(known.id);
+    if (resident && !isSame(resident.known, known)) await this.unload(known.id);
+    else if (resident) resident.known = known;
+    const keepAliveMs = this.#keepAliveOf(known);
+    const lease = await this.acquire(known, { keepAliveMs }, signal);
     try {
       return lease.model;
     } finally {
@@ -128,8 +136,8 @@ export class Residency implements AsyncDisposable {
 
   /** Those that are to be there at all times; failures are logged, and tried again. */
   async loadPinned(): Promise<void> {
-    for (const known of await this.#options.known.list()) {
-      if (known.isPinned) await this.#keepLoaded(known);
+    for (const { id, isPinned } of await this.#options.known.list()) {
+      if (isPinned) await this.#keepLoaded(id);
     }
   }
 
@@ -144,6 +152,11 @@ export class Residency implements AsyncDisposable {
     );
   }
 
+  /** Of the model that is in memory, whatever has become of its file since; else of the file. */
+  async facts(known: KnownModel): Promise<ModelFacts> {
+    return this.#resident.get(known.id)?.model?.facts ?? (await this.#options.facts.of(known));
+  }
+
   /**
    * Who answers to that name, or where there is none; loads nothing. Without a name: of those that can
    * do it, one that is resident, then a pinned one, then the first. `model_not_found`, `no_model`.
@@ -154,7 +167,7 @@ export class Residency implements AsyncDisposable {
     const candidates = await Promise.all(
       known.map(async (model) => ({
         model,
-        kind: (await this.#options.facts.of(model).catch(() => undefined))?.kind,
+        kind: (await this.facts(model).catch(() => undefined))?.kind,
         lastUsed: this.#resident.get(model.id)?.lastUsed ?? 0,
       })),
     );
@@ -192,15 +205,15 @@ export class Residency implements AsyncDisposable {
   }
 
   #begin(known: KnownModel): Resident {
-    const { clock, logger, keepAliveMs } = this.#options;
+    const { clock, logger } = this.#options;
     const resident: Resident = new Resident({
       known,
       clock,
-      keepAliveMs: known.isPinned ? Number.POSITIVE_INFINITY : keepAliveMs,
+      keepAliveMs: this.#keepAliveOf(known),
       onIdle: () => this.#room.notify(),
       onExpired: () => {
         logger.info({ model: known.id }, "an idle model is unloaded");
-        void this.#unload(resident, 0);
+        void this.#retire(resident);
       },
     });
     resident.ready = this.#inTurn(() => this.#loadNow(resident));
@@ -209,6 +222,10 @@ export class Residency implements AsyncDisposable {
     this.#resident.set(known.id, resident);
     this.#changed();
     return resident;
+  }
+
+  #keepAliveOf({ isPinned }: KnownModel): number {
+    return isPinned ? Number.POSITIVE_INFINITY : this.#options.keepAliveMs;
   }
 
   #inTurn<T>(task: () => Promise<T>): Promise<T> {
@@ -227,7 +244,15 @@ export class Residency implements AsyncDisposable {
         contextTokens: known.contextTokens ?? Math.min(facts.trainedContextTokens, 8_192),
         sequences: known.sequences ?? (facts.kind === "embedding" ? 1 : 8),
       });
-      const memoryBytesMax = await this.#room.make(wanted, resident);
+      const least = facts.memoryBytes({
+        contextTokens: known.contextTokens ?? Math.min(facts.trainedContextTokens, 512),
+        sequences: known.sequences ?? 1,
+      });
+      // Nothing goes for a model that does not fit even alone: the engine says by how much.
+      const memoryBytesMax =
+        least > this.#options.memoryBytesMax
+          ? this.#options.memoryBytesMax
+          : await this.#room.make(wanted, resident);
       const startedAt = clock.now();
       const model = await engine.load(
         {
@@ -257,7 +282,7 @@ export class Residency implements AsyncDisposable {
       return model;
     } catch (error) {
       this.#resident.delete(known.id);
-      const failure = asAssistantError(error, known.id);
+      const failure = asLoadError(error, known.id);
       if (!ending.signal.aborted) {
         this.#failures.add(known.id, {
           error: failure,
@@ -270,6 +295,12 @@ export class Residency implements AsyncDisposable {
       this.#changed();
       throw failure;
     }
+  }
+
+  /** It goes while all is well with it, so that what went wrong before is over. */
+  #retire(resident: Resident): Promise<void> {
+    this.#failures.forget(resident.known.id);
+    return this.#unload(resident, 0);
   }
 
   #unload(resident: Resident, drainMs: number): Promise<void> {
@@ -306,25 +337,32 @@ export class Residency implements AsyncDisposable {
       fileStamp: known.created,
     });
     logger.error({ model: known.id, reason, retryAt: failure.retryAt }, "a model crashed");
-    void this.#unload(resident, 0).then(() =>
-      known.isPinned ? this.#keepLoaded(known) : undefined,
-    );
+    void this.#unload(resident, 0).then(() => this.#keepLoaded(known.id));
   }
 
   /** Tries until the model is there, it is not wanted any more, or everything ends. */
-  async #keepLoaded(known: KnownModel): Promise<void> {
+  async #keepLoaded(id: string): Promise<void> {
     const { clock, logger } = this.#options;
     const { signal } = this.#closing;
-    try {
-      const failure = this.#failures.of(known.id, known.created);
-      if (failure) await delay(clock, Math.max(0, failure.retryAt - clock.now()), signal);
-      if (!this.#resident.has(known.id)) await this.#startLoad(known, signal);
-    } catch (error) {
-      if (signal.aborted) return;
-      const failure = this.#failures.of(known.id, known.created);
-      // What a file lacks does not come by waiting: tried again when it is asked for.
-      if (failure?.error.code === "engine_failed") void this.#keepLoaded(known);
-      else logger.error({ model: known.id, err: error }, "a model that should be loaded is not");
+    for (;;) {
+      try {
+        const models = await this.#options.known.list();
+        signal.throwIfAborted();
+        const known = models.find((model) => model.id === id && model.isPinned);
+        const resident = this.#resident.get(id);
+        if (!known || resident?.state === "resident") return;
+        const waitMs = (this.#failures.of(id, known.created)?.retryAt ?? 0) - clock.now();
+        if (resident?.gone) await untilAborted(resident.gone, signal);
+        else if (resident) await untilAborted(resident.ready, signal);
+        else if (waitMs > 0) await delay(clock, waitMs, signal);
+        else await this.#startLoad(known, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        // What a file lacks does not come by waiting: tried again when it is asked for.
+        if (error instanceof AssistantError && error.code === "engine_failed") continue;
+        logger.error({ model: id, err: error }, "a model that should be loaded is not");
+        return;
+      }
     }
   }
 
@@ -347,18 +385,14 @@ export class Residency implements AsyncDisposable {
   }
 }
 
-function asAssistantError(error: unknown, id: string): AssistantError {
-  return error instanceof AssistantError
-    ? error
-    : new AssistantError("model_unusable", `model ${id} could not be loaded`, { cause: error });
-}
-
-function retryLater(error: AssistantError, waitMs: number): AssistantError {
-  return new AssistantError(error.code, error.message, {
-    param: error.param,
-    retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
-    cause: error,
-  });
+/** Whether a model in memory is what is registered now. */
+function isSame(one: KnownModel, other: KnownModel): boolean {
+  return (
+    one.path === other.path &&
+    one.created === other.created &&
+    one.contextTokens === other.contextTokens &&
+    one.sequences === other.sequences
+  );
 }
 
 function shuttingDown(): AssistantError {

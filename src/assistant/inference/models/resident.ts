@@ -9,9 +9,13 @@ export interface ModelLease {
   release(): void;
 }
 
+/** What a timer can hold, 24 days; a model that is to stay longer stays. */
+const KEEP_ALIVE_MS_MAX = 2 ** 31 - 1;
+
 /** One model on its way into memory, in it, or on its way out: loading -> resident -> unloading. */
 export class Resident {
-  readonly known: KnownModel;
+  /** As it was registered last; its file and settings are those that it was loaded with. */
+  known: KnownModel;
   state: "loading" | "resident" | "unloading" = "loading";
   /** Ends a load. */
   readonly ending = new AbortController();
@@ -85,7 +89,7 @@ export class Resident {
 
   #becomeIdle(): void {
     this.stay();
-    if (this.#keepAliveMs !== Number.POSITIVE_INFINITY && this.state === "resident") {
+    if (this.#keepAliveMs <= KEEP_ALIVE_MS_MAX && this.state === "resident") {
       this.expiresAt = this.#clock.now() + this.#keepAliveMs;
       this.#cancelExpiry = this.#clock.setTimer(this.#keepAliveMs, () => {
         if (!this.isInUse && this.state === "resident") this.#onExpired();

@@ -32,7 +32,8 @@ export class Room {
   async make(wantedBytes: number, forWhom: Resident): Promise<number> {
     using limit = timeLimit(forWhom.ending.signal, ROOM_WAIT_MS);
     for (;;) {
-      const others = this.#residents().filter((resident) => resident !== forWhom);
+      // One that is still to be loaded takes nothing yet, and waits for this one.
+      const others = this.#residents().filter(({ model }) => model !== undefined);
       const taken = others.reduce((total, { model }) => total + (model?.memoryBytes ?? 0), 0);
       const free = this.#bytesMax - taken;
       if (free >= wantedBytes || others.length === 0) return free;

@@ -77,7 +77,7 @@ export class Inference implements InferenceService {
     const startedAt = this.#options.clock.now();
     const { signal } = leaving;
     const known = await this.#options.residency.resolve(request.model, "generate");
-    const facts = await this.#options.facts.of(known);
+    const facts = await this.#options.residency.facts(known);
     if (facts.kind === "embedding")
       throw new AssistantError(
         "model_unsuitable",

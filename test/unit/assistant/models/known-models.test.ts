@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -81,3 +81,21 @@ test.each(["", "../x", "/x", "x/", "a//b", "a b", "a:b:c", "x".repeat(256)])(
     );
   },
 );
+
+test("an alias that leads nowhere says where it leads", async () => {
+  await files("a.gguf");
+  await expect(known({ "gpt-4o": "b" }).find("gpt-4o")).rejects.toMatchObject({
+    code: "model_not_found",
+    message: '"gpt-4o" is another name for the model "b", which is not there. There is: a',
+  });
+});
+
+test("a registered file that is replaced is another one", async () => {
+  await files("a.gguf");
+  const models = known();
+  await models.register({ id: "a", path: join(folder, "a.gguf"), isPinned: true });
+  await utimes(join(folder, "a.gguf"), 1_000, 1_000);
+  expect((await models.find("a")).created).toBe(1_000);
+  await utimes(join(folder, "a.gguf"), 2_000, 2_000);
+  expect((await models.find("a")).created).toBe(2_000);
+});

@@ -23,7 +23,8 @@ async function world(...models: (string | { id: string; isPinned: boolean })[]) 
   const facts = new ModelFactsCache({ engine });
   for (const model of models) {
     const { id, isPinned } = typeof model === "string" ? { id: model, isPinned: false } : model;
-    await known.register({ id, isPinned, path: `/nowhere/${id}` });
+    // Without a file nothing waits for the disk, which keeps no time that a test could move.
+    await known.register({ id, isPinned, path: "" });
   }
   const made = new Residency({
     engine,
@@ -82,6 +83,14 @@ describe("a model on demand", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
+  test("a time that no timer can hold is for ever", async () => {
+    const { acquire, clock, stateOf } = await world("a");
+    (await acquire("a", 1e16)).release();
+    expect(await stateOf("a")).toMatchObject({ state: "resident", expiresAt: undefined });
+    await clock.advance(2 ** 31);
+    expect((await stateOf("a")).state).toBe("resident");
+  });
+
   test("whoever leaves while it loads leaves the others", async () => {
     const { acquire, engine } = await world("a");
     const open = engine.hold();
@@ -131,6 +140,31 @@ describe("memory", () => {
     busy.release();
     expect((await waiting).model.id).toBe("b");
     expect((await stateOf("a")).state).toBe("unloaded");
+  });
+
+  test("a load does not wait for room behind one that has not begun", async () => {
+    const { acquire, engine, stateOf } = await world("large", "next");
+    engine.memoryBytes.set("large", 11);
+    const open = engine.hold();
+    const large = acquire("large");
+    const next = acquire("next");
+    await expect.poll(() => engine.loads.map(({ id }) => id)).toEqual(["large"]);
+    expect((await stateOf("next")).state).toBe("loading");
+    open();
+    (await large).release();
+    expect((await next).model.id).toBe("next");
+  });
+
+  test("nothing goes for a model that does not fit even alone", async () => {
+    const { acquire, engine, stateOf } = await world({ id: "kept", isPinned: true }, "a", "huge");
+    (await acquire("kept")).release();
+    (await acquire("a")).release();
+    engine.memoryBytes.set("huge", 11);
+    engine.failures.set("huge", new AssistantError("insufficient_memory", "11 of 10"));
+    await expect(acquire("huge")).rejects.toMatchObject({ code: "insufficient_memory" });
+    expect(engine.loads.at(-1)?.memoryBytesMax).toBe(10);
+    expect((await stateOf("kept")).state).toBe("resident");
+    expect((await stateOf("a")).state).toBe("resident");
   });
 
   test("what is free is told to the engine, which says what does not fit", async () => {
@@ -188,6 +222,42 @@ describe("what fails", () => {
     await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
   });
 
+  test("a pinned model comes back although a load by hand fails meanwhile", async () => {
+    const { clock, engine, residency: models, stateOf } = await world({ id: "a", isPinned: true });
+    await models.loadPinned();
+    engine.crash("a");
+    await clock.settle();
+    await clock.advance(500);
+    engine.failures.set("a", new AssistantError("engine_failed", "it crashed again"));
+    await expect(models.load("a", never)).rejects.toMatchObject({ code: "engine_failed" });
+    engine.failures.clear();
+    await clock.advance(500);
+    await clock.advance(500);
+    await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
+  });
+
+  test("a pinned model that was taken away after a crash stays away", async () => {
+    const { clock, engine, known, residency: models } = await world({ id: "a", isPinned: true });
+    await models.loadPinned();
+    engine.crash("a");
+    await clock.settle();
+    known.unregister("a");
+    await models.unload("a");
+    await clock.advance(60_000);
+    expect(engine.loads).toHaveLength(1);
+  });
+
+  test("a crash that is over is not told of a model that went by itself later", async () => {
+    const { acquire, clock, engine, stateOf } = await world("a");
+    (await acquire("a")).release();
+    engine.crash("a");
+    await clock.settle();
+    await clock.advance(1_000);
+    (await acquire("a")).release();
+    await clock.advance(KEEP_ALIVE_MS);
+    expect(await stateOf("a")).toMatchObject({ state: "unloaded", error: undefined });
+  });
+
   test("a request that comes just after a crash waits for the next load", async () => {
     const { acquire, clock, engine } = await world("a");
     (await acquire("a")).release();
@@ -201,6 +271,19 @@ describe("what fails", () => {
 });
 
 describe("by hand", () => {
+  test("a model that was there on demand stays once it is pinned", async () => {
+    const { acquire, clock, engine, known, residency: models, stateOf } = await world("a");
+    (await acquire("a")).release();
+    await known.register({ id: "a", path: "", isPinned: true });
+    await models.load("a", never);
+    await clock.advance(2 * KEEP_ALIVE_MS);
+    expect(await stateOf("a")).toMatchObject({ state: "resident", expiresAt: undefined });
+    engine.crash("a");
+    await clock.settle();
+    await clock.advance(1_000);
+    await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
+  });
+
   test("an unload waits for what is under way", async () => {
     const { acquire, residency: models, stateOf } = await world("a");
     const lease = await acquire("a");
@@ -222,6 +305,33 @@ describe("by hand", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
+  test("a load of what was registered anew takes the place of what is there", async () => {
+    const { acquire, engine, known, residency: models, stateOf } = await world("a");
+    const busy = await acquire("a");
+    await known.register({ id: "a", path: "/elsewhere/a", isPinned: true });
+    const loading = models.load("a", never);
+    await expect.poll(async () => (await stateOf("a")).state).toBe("unloading");
+    busy.release();
+    await loading;
+    expect(engine.loads.map(({ path }) => path)).toEqual(["", "/elsewhere/a"]);
+    await models.load("a", never);
+    expect(engine.loads).toHaveLength(2);
+  });
+
+  test("nothing is begun any more once it ends", async () => {
+    const { engine, residency: models } = await world(
+      { id: "a", isPinned: true },
+      { id: "b", isPinned: true },
+    );
+    engine.hold();
+    const pinned = models.loadPinned();
+    await expect.poll(() => engine.loads.length).toBe(1);
+    await models[Symbol.asyncDispose]();
+    await pinned;
+    expect(engine.loads).toHaveLength(1);
+    expect((await models.states()).map(({ state }) => state)).toEqual(["unloaded", "unloaded"]);
+  });
+
   test("everything ends with the residency", async () => {
     const { acquire, engine, residency: models } = await world("a", "b");
     await acquire("a");
@@ -233,6 +343,17 @@ describe("by hand", () => {
     await expect(waiting).rejects.toMatchObject({ code: "shutting_down" });
     await expect(acquire("a")).rejects.toMatchObject({ code: "shutting_down" });
   });
+});
+
+test("what is known of a model in memory is what it was loaded with", async () => {
+  const { acquire, engine, known, residency: models } = await world("a");
+  const file = await known.find("a");
+  await acquire("a");
+  engine.kinds.set("a", "embedding");
+  const replaced = { ...file, created: file.created + 1 };
+  expect((await models.facts(replaced)).kind).not.toBe("embedding");
+  await models.unload("a");
+  expect((await models.facts(replaced)).kind).toBe("embedding");
 });
 
 describe("without a name", () => {
