@@ -8,6 +8,7 @@ import { GbnfSampler } from "../support/gbnf-sampler.ts";
 import { hostileSchemas } from "../support/hostile-schemas.ts";
 import { seededRandom } from "../support/random.ts";
 import { applicatorCases } from "../support/schema-cases-applicators.ts";
+import { clientCases } from "../support/schema-cases-clients.ts";
 import { containerCases } from "../support/schema-cases-containers.ts";
 import { valueCases } from "../support/schema-cases-values.ts";
 
@@ -23,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => llama.dispose());
 
 describe("llama.cpp reads every grammar as it is meant", () => {
-  test.each([...valueCases, ...containerCases, ...applicatorCases])(
+  test.each([...valueCases, ...containerCases, ...applicatorCases, ...clientCases])(
     "$name",
     async ({ schema, valid, invalid, outside = [] }) => {
       const { gbnf, example } = compileSchema(schema, scalarGrammar);

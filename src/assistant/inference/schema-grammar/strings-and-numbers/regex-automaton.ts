@@ -5,6 +5,7 @@ import { minimise } from "./minimise.ts";
 import { Obligations } from "./obligations.ts";
 import { compileRegex, type Guard, type RegexProgram } from "./regex-program.ts";
 import type { RegexNode } from "./regex-syntax.ts";
+import { withoutRepeatedStart } from "./repeated-start.ts";
 
 /** Where in a text a pattern may stand, and what may stand in it. */
 type Place = "anywhere" | "ahead" | "behind";
@@ -16,7 +17,7 @@ type Place = "anywhere" | "ahead" | "behind";
  * Throws UnsupportedTextError and TooLargeError.
  */
 export function automatonOfRegex(root: RegexNode, budget: Budget): Automaton {
-  return minimise(new Subsets(root, "anywhere", budget).automaton());
+  return minimise(new Subsets(withoutRepeatedStart(root), "anywhere", budget).automaton());
 }
 
 /** One set of ways: where each is, as `state * OBLIGATIONS_MAX + obligations`, sorted. */

@@ -7,12 +7,13 @@ import { parseGbnf } from "../../../../support/gbnf-grammar.ts";
 import { GbnfSampler } from "../../../../support/gbnf-sampler.ts";
 import { seededRandom } from "../../../../support/random.ts";
 import { applicatorCases } from "../../../../support/schema-cases-applicators.ts";
+import { clientCases } from "../../../../support/schema-cases-clients.ts";
 import { containerCases } from "../../../../support/schema-cases-containers.ts";
 import { valueCases } from "../../../../support/schema-cases-values.ts";
 
 const SAMPLES = 40;
 
-describe.each([...valueCases, ...containerCases, ...applicatorCases])(
+describe.each([...valueCases, ...containerCases, ...applicatorCases, ...clientCases])(
   "$name",
   ({ schema, valid, invalid, outside = [] }) => {
     const { gbnf, example } = compileSchema(schema, scalarGrammar);
