@@ -14,6 +14,8 @@ afterEach(() => world[Symbol.asyncDispose]());
 
 const path = "/v1/chat/completions";
 const MIB = 2 ** 20;
+const everything =
+  "there is /health, /metrics, /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models";
 
 /** Status, headers and body of one request whose lines a test writes itself. */
 async function raw(lines: readonly string[], body: string | Buffer = "") {
@@ -140,21 +142,44 @@ describe("paths and methods", () => {
     expect(head).toContain(`allow: ${allow.toLowerCase()}`);
   });
 
-  test.each(["/", "/v1", "/v1/chat", "/v2/models", "/V1/models", "/v1/embeddings/x", "/health/x"])(
-    "there is nothing at %s, whatever is sent there",
-    async (target) => {
-      const response = await world.post(target, "no JSON", { "content-type": "text/plain" });
-      expect(response.status).toBe(404);
-      expect(await response.json()).toEqual({
-        error: {
-          message: `there is nothing at ${JSON.stringify(target)}`,
-          type: "invalid_request_error",
-          param: null,
-          code: "not_found",
-        },
-      });
-    },
-  );
+  test.each([
+    "/",
+    "/v1",
+    "/v1/chat",
+    "/v2/model",
+    "/V1/chat/completion",
+    "/v1/embeddings/x",
+    "/health/x",
+  ])("there is nothing at %s, whatever is sent there", async (target) => {
+    const response = await world.post(target, "no JSON", { "content-type": "text/plain" });
+    expect(response.status).toBe(404);
+    expect(await response.json()).toEqual({
+      error: {
+        message: `there is nothing at ${JSON.stringify(target)}: ${everything}`,
+        type: "invalid_request_error",
+        param: null,
+        code: "not_found",
+      },
+    });
+  });
+
+  test.each([
+    ["/chat/completions", "it is at /v1/chat/completions; the base URL of a client ends in /v1"],
+    ["/v1/v1/embeddings/", "it is at /v1/embeddings; the base URL of a client ends in /v1"],
+    [
+      "/v1/completions/completions",
+      "it is at /v1/completions; the base URL of a client ends in /v1",
+    ],
+    ["/V1/models", "it is at /v1/models; the base URL of a client ends in /v1"],
+    ["/models?limit=5", "it is at /v1/models; the base URL of a client ends in /v1"],
+    ["/v1/responses", "there is no Responses API here; set the client to chat completions"],
+    ["/api/chat", "this is not Ollama's API; use a client of OpenAI's"],
+  ])("what is asked for at %s is told where it is, or that it is not", async (target, instead) => {
+    const response = await world.post(target, {});
+    expect(response.status).toBe(404);
+    const body = JSON.stringify(await response.json());
+    expect(body).toContain(`: ${instead}`);
+  });
 
   test("HEAD is GET without a body", async () => {
     for (const target of ["/health", "/v1/models", "/v1/models/tiny", "/metrics"]) {

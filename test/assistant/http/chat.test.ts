@@ -263,7 +263,6 @@ describe("what is not honoured", () => {
     [{ best_of: 2 }, "best_of"],
     [{ prompt: "x" }, "prompt"],
     [{ n_predict: 5 }, "n_predict"],
-    [{ response_format: { type: "json_object", schema: {} } }, "response_format.schema"],
     [
       { messages: [{ role: "assistant", function_call: { name: "f" } }] },
       "messages[0].function_call",
@@ -324,6 +323,16 @@ test.each<[object, string | null, string]>([
     { response_format: { type: "json_schema", json_schema: { name: "x", schema: [] } } },
     "response_format.json_schema.schema",
     "has to be a JSON Schema, and is an array",
+  ],
+  [
+    { response_format: { type: "json_object", schema: "{}" } },
+    "response_format.schema",
+    "has to be a JSON Schema, and is a string",
+  ],
+  [
+    { response_format: { type: "json_schema", schema: {}, json_schema: { schema: {} } } },
+    "response_format.schema",
+    "one too many",
   ],
   [{ tools: [{ type: "web" }] }, "tools[0].type", 'has to be "function"'],
   [{ tools: [tool("a b")] }, "tools[0].function.name", "has to match"],

@@ -8,7 +8,7 @@ import {
   usageChunk,
 } from "./answer-format.ts";
 import { assistantErrorOf, envelopeOf } from "./error-answer.ts";
-import { inWireWords, type PromptParam } from "./error-words.ts";
+import { type ClientWords, inWireWords } from "./error-words.ts";
 import { type Exchange, usageOf } from "./exchange.ts";
 import type { InferenceHttpContext } from "./http-context.ts";
 import { SseStream } from "./sse-stream.ts";
@@ -24,13 +24,13 @@ export interface Answering {
   readonly exchange: Exchange;
   readonly reply: FastifyReply;
   readonly idPrefix: "chatcmpl" | "cmpl";
-  /** What the route calls a prompt, for errors. */
-  readonly promptParam: PromptParam;
+  /** For errors. */
+  readonly words: ClientWords;
 }
 
 /** The whole answer; rejects with what the events reject with. */
 export async function answerWhole(
-  { context, exchange, idPrefix, promptParam }: Answering,
+  { context, exchange, idPrefix, words }: Answering,
   events: AsyncIterable<AnswerEvent>,
   builder: AnswerBuilder,
 ): Promise<unknown> {
@@ -40,7 +40,7 @@ export async function answerWhole(
       if (event.type !== "accepted" && event.type !== "started") builder.add(event);
     }
   } catch (error) {
-    throw inWireWords(error, promptParam);
+    throw inWireWords(error, words);
   }
   exchange.signal.throwIfAborted();
   return builder.answer(headOf(context, exchange, idPrefix), usageOf(exchange.facts));
@@ -57,7 +57,7 @@ export async function answerStream(
   stream: { readonly object: string; readonly includeUsage: boolean },
   formatOf: (head: AnswerHead) => ChunkFormat,
 ): Promise<void> {
-  const { context, exchange, reply, idPrefix, promptParam } = answering;
+  const { context, exchange, reply, idPrefix, words } = answering;
   const iterator = events[Symbol.asyncIterator]();
   let next: Pull;
   try {
@@ -65,7 +65,7 @@ export async function answerStream(
     exchange.signal.throwIfAborted();
   } catch (error) {
     await ended(iterator);
-    throw inWireWords(error, promptParam);
+    throw inWireWords(error, words);
   }
   const head = headOf(context, exchange, idPrefix);
   const format = formatOf(head);
@@ -90,7 +90,7 @@ export async function answerStream(
     if (stream.includeUsage) sse.write(usageChunk(head, stream.object, usageOf(exchange.facts)));
     sse.write("data: [DONE]\n\n");
   } catch (error) {
-    const known = assistantErrorOf(exchange.reasonFor(inWireWords(error, promptParam)));
+    const known = assistantErrorOf(exchange.reasonFor(inWireWords(error, words)));
     if (!exchange.isClientGone) {
       exchange.facts.errorCode = known.code;
       context.reportUnexpected(known, exchange);

@@ -9,6 +9,12 @@ import { chatLogprobs } from "./logprobs.ts";
 
 export const chatChunkObject = "chat.completion.chunk";
 
+export interface ChatChunksOptions {
+  readonly includeUsage: boolean;
+  /** Whether nothing but a call of a tool can come: the AI SDK begins a text with any content. */
+  readonly isCall: boolean;
+}
+
 /**
  * Chunks of a chat answer. Chunks come as fast as tokens do, so what all of them have in common is
  * made into text once.
@@ -17,18 +23,19 @@ export class ChatChunks implements ChunkFormat {
   /** For each choice, everything before its delta. */
   readonly #heads: readonly string[];
   readonly #tail: string;
+  readonly #preamble: string;
 
-  constructor(head: AnswerHead, choices: number, options: { readonly includeUsage: boolean }) {
+  constructor(head: AnswerHead, choices: number, options: ChatChunksOptions) {
     const start = chunkHead(head, chatChunkObject);
     this.#heads = Array.from({ length: choices }, (_, n) => `${start}{"index":${n},"delta":`);
     this.#tail = chunkTail(options.includeUsage);
+    const content = options.isCall ? "null" : '""';
+    this.#preamble = `{"role":"assistant","content":${content},"refusal":null}`;
   }
 
   preamble(): string {
     return this.#heads
-      .map((_, choice) =>
-        this.#text(choice, '{"role":"assistant","content":"","refusal":null}', "null", "null"),
-      )
+      .map((_, choice) => this.#text(choice, this.#preamble, "null", "null"))
       .join("");
   }
 

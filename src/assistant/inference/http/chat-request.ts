@@ -3,7 +3,7 @@ import type { GenerateRequest } from "../service-port.ts";
 import { messagesOf } from "./chat-messages.ts";
 import { TOOLS_MAX, toolChoiceOf, toolsOf } from "./chat-tools.ts";
 import { checked, refused } from "./checked.ts";
-import { generationFields, generationOf } from "./generation-parameters.ts";
+import { generationFields, generationOf, schemaParamOf } from "./generation-parameters.ts";
 import { objectOf } from "./json-body.ts";
 import { unknownParameters, unsupported } from "./parameters.ts";
 
@@ -35,6 +35,8 @@ export interface ChatRequest {
   readonly includeUsage: boolean;
   /** Whether the answer tells logprobs. */
   readonly logprobs: boolean;
+  /** Where the schema stands, if there is one. */
+  readonly schemaParam: string;
   /** Names of what nothing was done with. */
   readonly unknown: readonly string[];
 }
@@ -72,6 +74,7 @@ export function chatRequestOf(body: unknown): ChatRequest {
     isStream,
     includeUsage: isStream && given.stream_options?.include_usage === true,
     logprobs,
+    schemaParam: schemaParamOf(given),
     unknown: [...unknown],
   };
 }

@@ -2,7 +2,7 @@ import { Type } from "typebox";
 import type { Prompt } from "../runner.ts";
 import type { GenerateRequest } from "../service-port.ts";
 import { checked, kindOf, refused } from "./checked.ts";
-import { generationFields, generationOf } from "./generation-parameters.ts";
+import { generationFields, generationOf, schemaParamOf } from "./generation-parameters.ts";
 import { objectOf } from "./json-body.ts";
 import { unknownParameters, unsupported } from "./parameters.ts";
 
@@ -30,6 +30,7 @@ export interface CompletionRequest {
   readonly logprobs: boolean;
   /** What each choice begins with: its prompt, where `echo` asks for it. */
   readonly echoes: readonly string[];
+  readonly schemaParam: string;
   readonly unknown: readonly string[];
 }
 
@@ -64,6 +65,7 @@ export function completionRequestOf(body: unknown): CompletionRequest {
     includeUsage: isStream && given.stream_options?.include_usage === true,
     logprobs: given.logprobs !== undefined,
     echoes: prompts.flatMap((prompt) => Array.from({ length: n }, () => echoOf(prompt, isEcho))),
+    schemaParam: schemaParamOf(given),
     unknown: [...unknown],
   };
 }

@@ -2,7 +2,6 @@ import { AssistantError } from "../../errors.ts";
 
 /** How the service's names of a request's fields are called on the wire, longest first. */
 const words: readonly (readonly [RegExp, string])[] = [
-  [/^guide\.schema/, "response_format.json_schema.schema"],
   [/^guide/, "response_format"],
   [/^texts/, "input"],
   [/^maxTokens/, "max_tokens"],
@@ -14,13 +13,16 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/^keepAliveMs/, "keep_alive"],
 ];
 
-/** What a route calls the prompt of a generation. */
-export type PromptParam = "messages" | "prompt";
+/** What a client calls the prompt of a generation, and where it has put its schema. */
+export interface ClientWords {
+  readonly prompt: "messages" | "prompt";
+  readonly schema?: string;
+}
 
 /** What the service threw, with its `param` as the client wrote it. */
-export function inWireWords(error: unknown, promptParam: PromptParam): unknown {
+export function inWireWords(error: unknown, client: ClientWords): unknown {
   if (!(error instanceof AssistantError) || error.param === undefined) return error;
-  const wire = snakeCase(wordOf(error.param, promptParam));
+  const wire = snakeCase(wordOf(error.param, client));
   if (wire === error.param) return error;
   return new AssistantError(error.code, error.message, {
     param: wire,
@@ -31,9 +33,12 @@ export function inWireWords(error: unknown, promptParam: PromptParam): unknown {
   });
 }
 
-function wordOf(param: string, promptParam: PromptParam): string {
+function wordOf(param: string, client: ClientWords): string {
   if (/^prompts?\b/.test(param)) {
-    return promptParam === "messages" ? "messages" : param.replace("prompts", "prompt");
+    return client.prompt === "messages" ? "messages" : param.replace("prompts", "prompt");
+  }
+  if (client.schema !== undefined && param.startsWith("guide.schema")) {
+    return param.replace("guide.schema", client.schema);
   }
   const found = words.find(([pattern]) => pattern.test(param));
   return found ? param.replace(found[0], found[1]) : param;

@@ -1,7 +1,6 @@
 import { type Static, type TSchema, Type } from "typebox";
 import type { GenerateRequest, Guide, SamplingWish } from "../service-port.ts";
 import { checked, kindOf, refused } from "./checked.ts";
-import { unsupported } from "./parameters.ts";
 
 /** What chat and plain completions have in common. Unions are checked by hand, for better messages. */
 export const generationFields = {
@@ -146,36 +145,47 @@ function guideOf(format: unknown): Guide {
   if (format === undefined) return { kind: "none" };
   const { type } = responseFormat(format, "response_format");
   if (type === "text") return { kind: "none" };
-  const { json_schema: inner, schema }: { json_schema?: unknown; schema?: unknown } = {
+  const { json_schema: inner, schema: bare }: { json_schema?: unknown; schema?: unknown } = {
     ...(typeof format === "object" ? format : {}),
   };
-  if (schema !== undefined) {
-    throw unsupported(
-      "response_format.schema",
-      "a schema stands at response_format.json_schema.schema, with type json_schema",
-    );
+  // llama-server, Together and clients made for them put the schema here, with either type.
+  if (bare !== undefined && bare !== null) {
+    if (inner !== undefined && inner !== null) {
+      throw refused("response_format.schema", `stands beside ${schemaAt}, which is one too many`);
+    }
+    return {
+      kind: "json_schema",
+      name: undefined,
+      schema: schemaOf(bare, "response_format.schema"),
+      strict: false,
+    };
   }
   if (type === "json_object") return { kind: "json_object" };
   const given = jsonSchema(inner ?? missing("response_format.json_schema"), schemaAt);
-  if (given.schema !== true && given.schema !== false && !isObject(given.schema)) {
-    throw refused(`${schemaAt}.schema`, `has to be a JSON Schema, and is ${kindOf(given.schema)}`);
-  }
   return {
     kind: "json_schema",
     name: given.name ?? undefined,
-    schema: given.schema,
+    schema: schemaOf(given.schema, `${schemaAt}.schema`),
     strict: given.strict ?? false,
   };
+}
+
+/** Where the client has written its schema, for errors about it. */
+export function schemaParamOf({ response_format: format }: { readonly response_format?: unknown }) {
+  const isBare = typeof format === "object" && format !== null && "schema" in format;
+  return isBare ? "response_format.schema" : `${schemaAt}.schema`;
+}
+
+function schemaOf(schema: unknown, param: string): object | boolean {
+  if (typeof schema === "boolean") return schema;
+  if (typeof schema === "object" && schema !== null && !Array.isArray(schema)) return schema;
+  throw refused(param, `has to be a JSON Schema, and is ${kindOf(schema)}`);
 }
 
 const schemaAt = "response_format.json_schema";
 
 function missing(param: string): never {
   throw refused(param, "is required");
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 const unitsMs: Readonly<Record<string, number>> = {

@@ -8,6 +8,11 @@ export class KnownPaths {
     this.#methods.set(path, known);
   }
 
+  /** All but those that end in `/*`, sorted. */
+  plain(): readonly string[] {
+    return [...this.#methods.keys()].filter((path) => !path.endsWith("/*")).toSorted();
+  }
+
   /** Sorted, with OPTIONS; empty where nothing is known at the path. `*` stands for the whole server. */
   at(path: string): readonly string[] {
     const found = new Set<string>();

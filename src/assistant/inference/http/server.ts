@@ -16,6 +16,7 @@ import { takeJsonBodies } from "./json-body.ts";
 import { KnownPaths } from "./known-paths.ts";
 import { admitLoopback, answerOptions } from "./loopback-only.ts";
 import { answerNotHttp } from "./not-http.ts";
+import { nothingAt } from "./nothing-at.ts";
 import { chatCompletionRoutes } from "./routes/chat-completions.ts";
 import { completionRoutes } from "./routes/completions.ts";
 import { embeddingRoutes } from "./routes/embeddings.ts";
@@ -86,7 +87,9 @@ export function buildInferenceHttp(options: InferenceHttpOptions): FastifyInstan
 
   takeJsonBodies(server);
   server.setErrorHandler((error, request, reply) => answer(error, request, reply));
-  server.setNotFoundHandler((request, reply) => answer(nothingAt(request), request, reply));
+  server.setNotFoundHandler((request, reply) =>
+    answer(nothingAt(request.url, paths), request, reply),
+  );
   server.addHook("onRoute", ({ method, path }) => paths.add(method, path));
 
   server.addHook("onRequest", (request, reply, done) => {
@@ -113,7 +116,7 @@ export function buildInferenceHttp(options: InferenceHttpOptions): FastifyInstan
       admitLoopback(request, reply);
       if (!request.is404) done();
       else if (answersWithoutRoute(request, reply)) return;
-      else done(nothingAt(request));
+      else done(nothingAt(request.url, paths));
     } catch (error) {
       done(error instanceof Error ? error : new Error("a request could not be admitted"));
     }
@@ -161,14 +164,6 @@ export function buildInferenceHttp(options: InferenceHttpOptions): FastifyInstan
   embeddingRoutes(server, context);
   metricsRoutes(server, context);
   return server;
-}
-
-function nothingAt(request: FastifyRequest): AssistantError {
-  const path = request.url.split("?", 1)[0] ?? "";
-  return new AssistantError(
-    "not_found",
-    `there is nothing at ${JSON.stringify(path.slice(0, 200))}`,
-  );
 }
 
 /** A caller may bring its own id, as long as it is fit for a log. */

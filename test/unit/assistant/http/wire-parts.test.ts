@@ -36,6 +36,8 @@ describe("known paths", () => {
 });
 
 describe("a parameter of the service", () => {
+  const words = { prompt: "messages", schema: "response_format.json_schema.schema" } as const;
+
   test.each([
     ["guide.schema", "response_format.json_schema.schema"],
     ["guide", "response_format"],
@@ -53,7 +55,7 @@ describe("a parameter of the service", () => {
     ["input[7]", "input[7]"],
   ])("%s is %s on the wire", (param, wire) => {
     const error = new AssistantError("queue_full", "full", { param, retryAfterSeconds: 3 });
-    expect(inWireWords(error, "messages")).toMatchObject({
+    expect(inWireWords(error, words)).toMatchObject({
       code: "queue_full",
       message: "full",
       param: wire,
@@ -63,7 +65,7 @@ describe("a parameter of the service", () => {
 
   test("is a prompt where the route has prompts", () => {
     const error = new AssistantError("context_length_exceeded", "long", { param: "prompts[2]" });
-    expect(inWireWords(error, "prompt")).toMatchObject({ param: "prompt[2]" });
+    expect(inWireWords(error, { prompt: "prompt" })).toMatchObject({ param: "prompt[2]" });
   });
 });
 

@@ -15,12 +15,17 @@ export function chatCompletionRoutes(server: FastifyInstance, context: Inference
       exchange,
       reply,
       idPrefix: "chatcmpl",
-      promptParam: "messages",
+      words: { prompt: "messages", schema: asked.schemaParam },
     } as const;
     const events = context.service.generate(asked.generate, exchange.signal);
     const { n } = asked.generate;
     if (!asked.isStream) return answerWhole(answering, events, new ChatAnswer(n, asked));
-    const stream = { object: chatChunkObject, includeUsage: asked.includeUsage };
+    const { kind } = asked.generate.toolChoice;
+    const stream = {
+      object: chatChunkObject,
+      includeUsage: asked.includeUsage,
+      isCall: kind === "required" || kind === "function",
+    };
     await answerStream(answering, events, stream, (head) => new ChatChunks(head, n, stream));
     return reply;
   });

@@ -15,7 +15,7 @@ export function completionRoutes(server: FastifyInstance, context: InferenceHttp
       exchange,
       reply,
       idPrefix: "cmpl",
-      promptParam: "prompt",
+      words: { prompt: "prompt", schema: asked.schemaParam },
     } as const;
     const events = context.service.generate(asked.generate, exchange.signal);
     const { echoes } = asked;

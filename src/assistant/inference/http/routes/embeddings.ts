@@ -17,7 +17,7 @@ export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpC
     const { model, ledgerSeq, vectors, tokens } = await context.service
       .embed(embed, exchange.signal)
       .catch((error: unknown) => {
-        throw inWireWords(error, "prompt");
+        throw inWireWords(error, { prompt: "prompt" });
       });
     const total = tokens.reduce((sum, count) => sum + count, 0);
     Object.assign(exchange.facts, { model, ledgerSeq, promptTokens: total });

@@ -1,0 +1,97 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { AssistantError } from "../../../src/assistant/errors.ts";
+import { type InferenceHttpWorld, inferenceHttp } from "../../support/inference-http.ts";
+
+let world: InferenceHttpWorld;
+beforeEach(async () => {
+  world = await inferenceHttp();
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+const path = "/v1/chat/completions";
+
+/** Byte for byte as version 1.5 of @langchain/openai writes a turn with a tool's result. */
+const langchainTurn =
+  '{"model":"tiny","stream":false,"tools":[{"type":"function","function":{"name":"weather",' +
+  '"description":"w","parameters":{"$schema":"https://json-schema.org/draft/2020-12/schema",' +
+  '"type":"object","properties":{"city":{"type":"string","maxLength":8}},"required":["city"],' +
+  '"additionalProperties":false}}}],"max_tokens":300,"messages":[{"role":"user","content":"w"},' +
+  '{"role":"assistant","content":"","tool_calls":[{"id":"call_f1","type":"function","function":' +
+  '{"name":"weather","arguments":"{\\"city\\":\\"Bern\\"}"}}]},{"role":"tool","content":"20 in Bern",' +
+  '"name":"weather","tool_call_id":"call_f1"}]}';
+
+/** As version 0.20 of the Agents SDK does. */
+const agentsTurn =
+  '{"model":"tiny","messages":[{"content":"i","role":"system"},{"role":"user","content":"hi"},' +
+  '{"role":"assistant","content":null,"tool_calls":[{"id":"call_d3","type":"function","function":' +
+  '{"name":"weather","arguments":"{ \\"city\\": \\"Bern\\" }"}}]},{"role":"tool","tool_call_id":' +
+  '"call_d3","content":"20"}],"tools":[{"type":"function","function":{"name":"weather",' +
+  '"description":"w","parameters":{"$schema":"http://json-schema.org/draft-07/schema#","type":' +
+  '"object","properties":{"city":{"type":"string","maxLength":6}},"required":["city"],' +
+  '"additionalProperties":false},"strict":true}}],"max_tokens":120,"parallel_tool_calls":false,' +
+  '"stream":false}';
+
+test.each([
+  ["LangChain", langchainTurn, "20 in Bern"],
+  ["the Agents SDK", agentsTurn, "20"],
+])("a tool's result comes back from %s", async (_, body, content) => {
+  const response = await world.post(path, body);
+  expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
+  const [prompt] = world.service.requests[0]?.prompts ?? [];
+  const messages = prompt?.kind === "chat" ? prompt.messages : [];
+  expect(messages.at(-1)).toMatchObject({ role: "tool", content });
+  expect(messages.at(-2)?.toolCalls).toMatchObject([{ name: "weather" }]);
+});
+
+describe("a schema at response_format.schema", () => {
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string" } },
+    required: ["name"],
+    additionalProperties: false,
+  };
+
+  /** Instructor's mode JSON_SCHEMA and llama-server's own examples write the one, Together the other. */
+  test.each(["json_object", "json_schema"])("is enforced with type %s", async (type) => {
+    const body = {
+      model: "tiny",
+      messages: [{ role: "user", content: "x" }],
+      max_tokens: 300,
+      stream: false,
+      response_format: { type, schema },
+    };
+    expect((await world.post(path, body)).status).toBe(200);
+    expect(world.service.requests[0]?.guide).toMatchObject({ kind: "json_schema", schema });
+  });
+
+  test("is what an error about it names", async () => {
+    // oxlint-disable-next-line require-yield
+    world.service.script = function* () {
+      throw new AssistantError("unsupported_schema", "no", { param: "guide.schema" });
+    };
+    const body = {
+      messages: [{ role: "user", content: "x" }],
+      response_format: { type: "json_object", schema },
+    };
+    const response = await world.post(path, body);
+    expect(await response.json()).toMatchObject({ error: { param: "response_format.schema" } });
+  });
+});
+
+describe("the role of a streamed answer", () => {
+  const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
+
+  /** The AI SDK tells its user that a text has begun when it sees any content. */
+  test.each([
+    [{ tools, tool_choice: "required" }, null],
+    [{ tools, tool_choice: { type: "function", function: { name: "f" } } }, null],
+    [{ tools }, ""],
+    [{}, ""],
+  ])("with %j comes with content %j", async (more, content) => {
+    const body = { messages: [{ role: "user", content: "x" }], stream: true, ...more };
+    const text = await (await world.post(path, body)).text();
+    const [first] = text.split("\n\n");
+    const chunk: unknown = JSON.parse(first?.replace("data: ", "") ?? "");
+    expect(chunk).toMatchObject({ choices: [{ delta: { role: "assistant", content } }] });
+  });
+});
