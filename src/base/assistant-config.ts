@@ -1,9 +1,10 @@
-import { statSync } from "node:fs";
+import { type Stats, statSync } from "node:fs";
 import { totalmem } from "node:os";
-import { basename, isAbsolute, join } from "node:path";
+import { basename, resolve } from "node:path";
 import { assistantDataDir } from "./assistant-paths.ts";
 import type { Environment } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
+import { BerthError } from "./errors.ts";
 import type { LogFormat } from "./logger.ts";
 import { parseBytes, parseDuration } from "./units.ts";
 
@@ -147,7 +148,8 @@ function parsed<T>(setting: Setting, parse: (text: string) => T): T | undefined 
     return parse(setting.text);
   } catch (error) {
     const reason = error instanceof Error ? error.message : "it is wrong";
-    throw new ConfigError(`${setting.origin}: ${reason}`);
+    const hint = error instanceof BerthError ? error.hint : undefined;
+    throw new ConfigError(`${setting.origin}: ${reason}`, hint);
   }
 }
 
@@ -156,19 +158,40 @@ function keepAlive(text: string): number {
   return text === "-1" || text === "forever" ? Number.POSITIVE_INFINITY : parseDuration(text);
 }
 
+const NAME_A_FILE =
+  "name a GGUF file with --model FILE.gguf; the path counts from the working directory";
+
+/** Otherwise it is the id of a model in the models folder, where there is no such file. */
+function looksLikeFile(text: string): boolean {
+  return /\.gguf$/i.test(text) || /^(\.{0,2}|~)\//.test(text);
+}
+
 /** `[ID=]FILE`, or the id of a model in the models folder. */
 function configuredModel(text: string, workingDirectory: string): ConfiguredModel {
   const split = /^(?<id>[^=/]+(\/[^=/]+)*)=(?<file>.+)$/.exec(text)?.groups;
-  const file = split?.["file"] ?? (/\.gguf$/i.test(text) ? text : undefined);
-  if (file === undefined) return { id: text, path: undefined };
-  const path = isAbsolute(file) ? file : join(workingDirectory, file);
-  const facts = statSync(path, { throwIfNoEntry: false });
-  if (!facts?.isFile())
+  const file = split?.["file"] ?? text;
+  const path = resolve(workingDirectory, file);
+  const facts = factsOf(path);
+  if (file === text && !facts?.isFile() && !looksLikeFile(text)) {
+    if (text === "") throw new ConfigError("--model is empty", NAME_A_FILE);
+    return { id: text, path: undefined };
+  }
+  if (facts?.isDirectory())
     throw new ConfigError(
-      `there is no model file ${file}`,
-      "name a GGUF file with --model FILE.gguf; the path counts from the working directory",
+      `${file} is a folder, and a model is a file`,
+      "name a GGUF file in it; what DATA_DIR/models has in it is found without being named",
     );
+  if (!facts?.isFile()) throw new ConfigError(`there is no model file ${file}`, NAME_A_FILE);
   return { id: split?.["id"] ?? basename(file).replace(/\.gguf$/i, ""), path };
+}
+
+/** Undefined also where a folder on the way is none, or may not be looked into. */
+function factsOf(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch {
+    return undefined;
+  }
 }
 
 function aliasOf(text: string): [string, string] {

@@ -106,7 +106,7 @@ export class KnownModels {
         : `"${name}" is another name for the model "${id}", which is not there`;
     throw new AssistantError(
       "model_not_found",
-      `${missing}. ${there.length > 0 ? `There is: ${listed(there)}` : "There is none at all yet"}`,
+      `${missing}. ${there.length > 0 ? `There is: ${listed(there)}` : NONE_YET}`,
       { param: "model" },
     );
   }
@@ -126,6 +126,9 @@ export class KnownModels {
     });
   }
 }
+
+const NONE_YET =
+  'There is none at all yet: start with --model FILE.gguf, or put a GGUF file into the folder "models" of the data directory';
 
 /** 0 where the file cannot be looked at: loading it will say why; the stub's models have none. */
 async function createdAt(path: string): Promise<number> {
