@@ -42,7 +42,7 @@ export function ledgerFailure(thrown: unknown): LedgerFailure {
   if (error.code === "disk_full") return diskFull(error);
   if (error.code === "store_corrupt")
     return new LedgerFailure("io", "the ledger's database is damaged and cannot be read", {
-      hint: "keep its files for an inquiry, and restore the state directory from a backup",
+      hint: "keep its files for an inquiry, and restore the data directory from a backup",
       cause: error,
     });
   const code = codeOf(error.cause);

@@ -205,7 +205,7 @@ export class OfflineLedger implements Disposable {
 
 function openForReading(files: LedgerFiles): SqliteDatabase {
   if (readdirIfThere(files.dir)?.includes("ledger.db") !== true)
-    throw new LedgerFailure("io", "there is no ledger in this state directory", {
+    throw new LedgerFailure("io", "there is no ledger in this data directory", {
       hint: "name the assistant's data directory with --data-dir",
     });
   const db = new Database(files.db, {

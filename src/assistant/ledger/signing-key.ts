@@ -21,7 +21,7 @@ export function takeSigner(files: LedgerFiles, isNew: boolean): NoteSigner {
     if (!isNew)
       throw keyFailure(
         "the ledger's private key is missing",
-        "bring ledger.key back into the assistant's state directory from a backup",
+        "bring ledger.key back into the assistant's data directory from a backup",
       );
     const signer = noteSigner(`berth.local/${randomBytes(8).toString("hex")}`, randomBytes(32));
     writeDurably(files.signerKey, `${signer.text}\n`, 0o600);

@@ -23,7 +23,7 @@ export function takeWriterLock(file: string): WriterLock {
     db?.close();
     if (error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY"))
       throw new LedgerFailure("locked", "the ledger is being written by another process", {
-        hint: "end the other assistant that uses this state directory, or name another directory",
+        hint: "end the other assistant that uses this data directory, or name another directory",
       });
     throw error;
   }

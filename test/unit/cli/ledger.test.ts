@@ -71,7 +71,7 @@ describe("verify", () => {
     const missing = await run(dir, "verify", "--json");
     expect(missing.code).toBe(3);
     expect(JSON.parse(missing.output)).toMatchObject({ status: "unreadable" });
-    expect(missing.errors).toMatch(/no ledger in this state directory.*\n.*--data-dir/);
+    expect(missing.errors).toMatch(/no ledger in this data directory.*\n.*--data-dir/);
     const damaged = await ledgerOf(2);
     writeFileSync(join(damaged, "ledger/ledger.db"), "this is no database, and never was one");
     expect(await run(damaged, "verify")).toMatchObject({
