@@ -3,6 +3,9 @@ export interface TimeLimit extends Disposable {
   readonly signal: AbortSignal;
 }
 
+/** setTimeout holds its delay in 31 bits, 24 days; a longer one would fire at once. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
 /**
  * AbortSignal.any over an AbortSignal.timeout that nobody else holds may be collected as garbage by
  * Node 20 while it is waited for, and then never aborts. This one has a timer of its own.
@@ -12,7 +15,7 @@ export function timeLimit(parent: AbortSignal, limitMs: number): TimeLimit {
   const follow = () => bound.abort(parent.reason);
   const timer = setTimeout(
     () => bound.abort(new DOMException("it took too long", "TimeoutError")),
-    limitMs,
+    Math.min(limitMs, TIMER_MAX_MS),
   );
   if (parent.aborted) follow();
   else parent.addEventListener("abort", follow, { once: true });

@@ -1,9 +1,15 @@
 import { chmod, rm } from "node:fs/promises";
+import { isAbsolute } from "node:path";
 import Fastify, { type FastifyInstance } from "fastify";
 import { type Static, Type } from "typebox";
+import { ConfigError } from "../../../base/config-error.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { AssistantError } from "../../errors.ts";
-import { type KnownModels, modelIdPattern } from "../models/known-models.ts";
+import {
+  type KnownModels,
+  type ModelRegistration,
+  modelIdPattern,
+} from "../models/known-models.ts";
 import type { Residency } from "../models/residency.ts";
 import { modelView, type StateView } from "./state-view.ts";
 
@@ -34,6 +40,9 @@ export interface ControlOptions {
   readonly logger: Logger;
 }
 
+/** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
+const SOCKET_PATH_BYTES_MAX = 103;
+
 /**
  * The control socket, by which the control plane drives this daemon: HTTP over a Unix socket that only
  * the user who runs it can open. GET /state, POST /models/load, POST /models/unload.
@@ -60,6 +69,12 @@ export class ControlServer implements AsyncDisposable {
 
   /** `file` is replaced where one was left behind; the data directory has one daemon at a time. */
   async listen(file: string): Promise<void> {
+    // It would be cut off without a word, and the socket made somewhere else.
+    if (Buffer.byteLength(file) > SOCKET_PATH_BYTES_MAX)
+      throw new ConfigError(
+        "the path of the data directory is too long for the control socket in it",
+        "choose a shorter one with --data-dir",
+      );
     await rm(file, { force: true });
     await this.#http.listen({ path: file });
     await chmod(file, 0o600);
@@ -83,17 +98,16 @@ function addRoutes(http: FastifyInstance, options: ControlOptions): void {
     "/models/load",
     { schema: { body: LoadBody } },
     async ({ body, raw }) => {
+      if (body.path !== undefined) await known.register(registrationOf(body, body.path));
       const gone = new AbortController();
-      raw.socket.once("close", () => gone.abort());
-      if (body.path !== undefined)
-        await known.register({
-          id: body.id,
-          path: body.path,
-          isPinned: body.pinned ?? true,
-          contextTokens: body.context_tokens,
-          sequences: body.sequences,
-        });
-      await residency.load(body.id, gone.signal);
+      const onClose = () => gone.abort();
+      raw.socket.once("close", onClose);
+      try {
+        await residency.load(body.id, gone.signal);
+      } finally {
+        // Callers keep their connection for many calls.
+        raw.socket.off("close", onClose);
+      }
       return stateNow();
     },
   );
@@ -107,6 +121,22 @@ function addRoutes(http: FastifyInstance, options: ControlOptions): void {
       return stateNow();
     },
   );
+}
+
+function registrationOf(body: LoadBody, path: string): ModelRegistration {
+  if (!isAbsolute(path))
+    throw new AssistantError(
+      "invalid_request",
+      "path has to be the absolute path of a file: the daemon may have been started anywhere",
+      { param: "path" },
+    );
+  return {
+    id: body.id,
+    path,
+    isPinned: body.pinned ?? true,
+    contextTokens: body.context_tokens,
+    sequences: body.sequences,
+  };
 }
 
 function statusByCode({ code }: AssistantError): number {

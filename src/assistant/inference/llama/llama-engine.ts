@@ -48,19 +48,22 @@ export class LlamaEngine implements Engine {
     const { logger, clock } = this.#options;
     const inspected = await inspectModel(request, ending);
     const order = await this.#order(request, inspected);
+    const process = new EngineProcess({
+      // Decodes that stay on one thread keep its caches warm; embedding does several side by side.
+      workers: inspected.facts.kind === "embedding" ? order.embeddingsAtOnce : 1,
+      clock,
+      logger: logger.child({ model: request.id }),
+    });
     const model = new RemoteModel({
-      process: new EngineProcess({
-        // Decodes that stay on one thread keep its caches warm; embedding does several side by side.
-        workers: inspected.facts.kind === "embedding" ? order.embeddingsAtOnce : 1,
-        clock,
-        logger: logger.child({ model: request.id }),
-      }),
+      process,
       order,
       facts: inspected.facts,
       cores: request.cores,
       logger,
     });
     this.#models.add(model);
+    // However it ends: by itself, or unloaded.
+    void process.ended.then(() => this.#models.delete(model));
     try {
       const { measured, steady } = await model.start(ending);
       if (measured && steady) await this.#keep(inspected, measured);
@@ -68,10 +71,8 @@ export class LlamaEngine implements Engine {
     } catch (error) {
       const explained = this.#explain(model, error, ending);
       await model[Symbol.asyncDispose]();
-      this.#models.delete(model);
       throw explained;
     }
-    void model.ended.then(() => this.#models.delete(model));
     return model;
   }
 
