@@ -232,7 +232,7 @@ function trustedKey(files: LedgerFiles, text: string | undefined): NoteVerifier 
   if (text === undefined) return readVerifier(files);
   const verifier = parseVerifier(text);
   if (!verifier)
-    throw new LedgerFailure("key", "what was given as the public key is none", {
+    throw new LedgerFailure("key", "what was given is no public key", {
       hint: "it is one line: NAME+HASH+BASE64, as in the file ledger.vkey",
     });
   return verifier;

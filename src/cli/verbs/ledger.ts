@@ -125,7 +125,7 @@ function addTail(ledger: Command, cli: Cli): void {
         .option("--name <name>", "only those of this name, such as inference.generate")
         .option("--sealed", "with the texts that they seal, as far as they are not erased"),
     ),
-    [["berth ledger tail -n 5 --sealed", "the last five, with what was asked"]],
+    [["berth ledger tail -n 5 --sealed", "the last five, with what they seal"]],
   ).action(async (flags: CommonFlags & { limit: number; name?: string; sealed?: boolean }) => {
     await withLedger(cli, flags, async (opened) => {
       const entries = opened.tail(flags.limit, flags.name);
@@ -141,9 +141,19 @@ function addTail(ledger: Command, cli: Cli): void {
 
 function tailLine({ body, plain }: TailEntry, withSealed: boolean, nowMs: number): string {
   const time = formatTime(body.time, nowMs);
-  const first = `${body.seq}  ${time}  ${body.name}  ${JSON.stringify(body.fields)}`;
+  const first = `${body.seq}  ${time}  ${body.name}  ${fieldsText(body.fields)}`.trimEnd();
   if (!withSealed || body.sealed === undefined) return first;
   return `${first}\n    ${plain ?? "(erased)"}`;
+}
+
+/** `model=tiny priority=interactive`; JSON only where a value is no plain word. */
+function fieldsText(fields: TailEntry["body"]["fields"]): string {
+  return Object.entries(fields)
+    .map(([name, value]) => {
+      const isPlain = typeof value === "string" && /^[^\s"]+$/.test(value);
+      return `${name}=${isPlain ? value : JSON.stringify(value)}`;
+    })
+    .join(" ");
 }
 
 function tailDocument({ body, leaf, plain }: TailEntry, withSealed: boolean) {

@@ -128,6 +128,8 @@ describe("the other verbs", () => {
         .map((line) => line.split("  ")[0]),
     ).toEqual(["5", "6"]);
     expect(output).not.toContain("prompt");
+    expect(output).toMatch(/ {2}inference\.generate {2}(\w+=[^\s"]+ ?)+\n/);
+    expect(output).not.toContain("{");
     const sealed = await run(dir, "tail", "--sealed", "--name", "inference.generate", "--json");
     const entries = sealed.output
       .trimEnd()
