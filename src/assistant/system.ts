@@ -127,7 +127,7 @@ export async function runSystemAssistant(config: AssistantConfig): Promise<Runni
   await writeReady(runDir, ready);
   logger.info({ url, engine: engine.name }, "the assistant is up");
   void residency.loadPinned();
-  return running(ready, starting.move());
+  return running(ready, starting.move(), logger);
 }
 
 /** auto is llama.cpp, with models or without: the stub answers only whoever asks for it. */
@@ -179,7 +179,7 @@ async function writeReady(runDir: string, ready: AssistantReady): Promise<void> 
   await rename(`${file}.new`, file);
 }
 
-function running(ready: AssistantReady, parts: Cleanup): RunningAssistant {
+function running(ready: AssistantReady, parts: Cleanup, logger: Logger): RunningAssistant {
   const ended = new EventEmitter();
   const untilEnded = async () => void (await once(ended, "end"));
   let closing: Promise<void> | undefined;
@@ -187,7 +187,10 @@ function running(ready: AssistantReady, parts: Cleanup): RunningAssistant {
     ready,
     closed: untilEnded(),
     close: () => {
-      closing ??= parts[Symbol.asyncDispose]().finally(() => ended.emit("end"));
+      closing ??= parts[Symbol.asyncDispose]()
+        // All parts have had their turn, and there is nobody left to tell.
+        .catch((error: unknown) => logger.error({ err: error }, "a part did not end well"))
+        .finally(() => ended.emit("end"));
       return closing;
     },
   };

@@ -1,4 +1,4 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { copyFile, mkdtemp, readdir, readFile, rm, statfs, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,6 +39,33 @@ async function isRunning(pid: number): Promise<boolean> {
 async function openFiles(pid: number): Promise<number> {
   return (await readdir(`/proc/${pid}/fd`)).length;
 }
+
+describe("the daemon", () => {
+  test("told to end while it is still starting, it ends well", async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), "berth-starting-"));
+    const child = spawn(
+      process.execPath,
+      ["bin/berth", "assistant", "--model", tiny, "--port", "0", "--data-dir", dataDir],
+      { stdio: ["ignore", "pipe", "ignore"] },
+    );
+    const ended = new Promise((resolve) => child.once("close", resolve));
+    let said = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
+    try {
+      // The first thing that it makes.
+      await expect.poll(() => readdir(dataDir), { timeout: 10_000, interval: 2 }).toContain("run");
+      child.kill("SIGTERM");
+      expect(await ended).toBe(0);
+      expect(said).toBe("");
+      const verified = await berth(["ledger", "verify", "--data-dir", dataDir]);
+      expect(verified).toMatchObject({ code: 0 });
+    } finally {
+      child.kill("SIGKILL");
+      await ended;
+      await rm(dataDir, { recursive: true, force: true });
+    }
+  });
+});
 
 describe("the engine", () => {
   test("killed in the middle of a stream, it ends that stream with an error and comes back", async () => {

@@ -73,16 +73,21 @@ export function addAssistant(program: Command, cli: Cli): void {
       isTerminal: cli.io.errorIsTerminal,
     });
     const { runSystemAssistant } = await import("../../assistant/system.ts");
-    const daemon = await runSystemAssistant(config);
     const leaving = new AbortController();
     const leave = () => {
       leaving.abort();
       setTimeout(() => process.exit(cli.exitCode), CLOSE_MS_MAX).unref();
-      void daemon.close();
     };
+    // Also while it is still starting: it ends as soon as it is up.
     process.once("SIGTERM", leave);
     process.once("SIGINT", leave);
     try {
+      const daemon = await runSystemAssistant(config);
+      leaving.signal.addEventListener("abort", () => void daemon.close());
+      if (leaving.signal.aborted) {
+        await daemon.close();
+        return;
+      }
       await cli.print(`berth ready ${JSON.stringify(daemon.ready)}`);
       if (cli.io.outputIsTerminal) {
         const { printAssistantSummary } = await import("../assistant-summary.ts");
