@@ -22,6 +22,8 @@ interface ListedModel {
   readonly state: string;
   readonly context_length: number | null;
   readonly aliases: readonly string[];
+  /** Why it has failed. */
+  readonly error?: string;
 }
 
 /** What a person wants to know after a start: which models there are, where, and what to try. */
@@ -48,7 +50,7 @@ export async function printAssistantSummary(
       ]),
       "",
       colours.bold("Try next:"),
-      ...(models.length === 0 ? [] : [`  ${trial(ready.url)}`]),
+      ...(models.some((model) => answers(model)) ? [`  ${trial(ready.url)}`] : []),
       `  bin/berth ledger tail --data-dir ${ready.data_dir}`,
       `  bin/berth ledger verify --data-dir ${ready.data_dir}`,
       "",
@@ -57,13 +59,18 @@ export async function printAssistantSummary(
   );
 }
 
+/** Whether the request without a model that is shown would be answered, as far as is known. */
+function answers({ kind, state }: ListedModel): boolean {
+  return kind !== "embedding" && state !== "failed";
+}
+
 function trial(url: string): string {
   const body = { messages: [{ role: "user", content: "Hello!" }], stream: true };
   return `curl -N ${url}/v1/chat/completions -H 'content-type: application/json' -d '${JSON.stringify(body)}'`;
 }
 
 function modelsText(cli: Cli, models: readonly ListedModel[]): string {
-  return formatTable(
+  const table = formatTable(
     models,
     [
       { header: "MODEL", value: ({ id }) => id },
@@ -78,6 +85,10 @@ function modelsText(cli: Cli, models: readonly ListedModel[]): string {
     ],
     { width: cli.io.columns },
   );
+  const failures = models.flatMap(({ id, error }) =>
+    error === undefined ? [] : [`${id}: ${error}`],
+  );
+  return failures.length === 0 ? table : `${table}\n${cli.colours.red(failures.join("\n"))}\n`;
 }
 
 async function settledModels(url: string, signal: AbortSignal): Promise<readonly ListedModel[]> {

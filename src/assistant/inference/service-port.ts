@@ -166,6 +166,8 @@ export interface ModelInfo {
   readonly kind: "chat" | "completion" | "embedding";
   /** idle: known, and loaded when it is asked for. failed: it did not load; tried again later. */
   readonly state: "resident" | "loading" | "idle" | "failed";
+  /** Of one that has failed: why, and what to do. */
+  readonly failure?: string | undefined;
   /** Of one sequence; undefined: not known before it is loaded. */
   readonly contextTokens: number | undefined;
   readonly embeddingLength: number | undefined;

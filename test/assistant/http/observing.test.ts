@@ -39,6 +39,14 @@ test("health has status, engine and version, and says when the ledger stands in 
   });
 });
 
+test("a model that has failed says why, others do not", async () => {
+  const [model] = world.service.known;
+  if (model) world.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
+  const list: unknown = await (await fetch(`${world.url}/v1/models`)).json();
+  expect(list).toMatchObject({ data: [{ state: "failed", error: "it is cut off" }, {}] });
+  expect(JSON.stringify(list).match(/"error"/g)).toHaveLength(1);
+});
+
 test("models are listed as the contract says, and found by id and alias, slashes included", async () => {
   const list = await world.openai.models.list();
   expect(list.object).toBe("list");

@@ -290,7 +290,7 @@ export class Residency implements AsyncDisposable {
           heldMs: 0,
           fileStamp: known.created,
         });
-        logger.warn({ model: known.id, err: error }, "a model was not loaded");
+        logger.warn({ model: known.id, ...reasonOf(error) }, "a model was not loaded");
       }
       this.#changed();
       throw failure;
@@ -360,7 +360,7 @@ export class Residency implements AsyncDisposable {
         if (signal.aborted) return;
         // What a file lacks does not come by waiting: tried again when it is asked for.
         if (error instanceof AssistantError && error.code === "engine_failed") continue;
-        logger.error({ model: id, err: error }, "a model that should be loaded is not");
+        logger.error({ model: id, ...reasonOf(error) }, "a model that should be loaded is not");
         return;
       }
     }
@@ -393,6 +393,13 @@ function isSame(one: KnownModel, other: KnownModel): boolean {
     one.contextTokens === other.contextTokens &&
     one.sequences === other.sequences
   );
+}
+
+/** What was foreseen is told in a line, anything else with its stack. */
+function reasonOf(error: unknown): object {
+  return error instanceof AssistantError && error.code !== "internal"
+    ? { code: error.code, reason: error.message }
+    : { err: error };
 }
 
 function shuttingDown(): AssistantError {

@@ -4,6 +4,7 @@ import { AssistantError } from "../../errors.ts";
 import type { Ledger } from "../../ledger/port.ts";
 import type { Engine, ModelFacts } from "../engine.ts";
 import type { KnownModel } from "../models/known-models.ts";
+import { asLoadError } from "../models/load-failures.ts";
 import type { ModelFactsCache } from "../models/model-facts.ts";
 import type { ModelState, Residency } from "../models/residency.ts";
 import type { Embedded } from "../runner.ts";
@@ -184,17 +185,22 @@ export class Inference implements InferenceService {
   }
 
   async #info(state: ModelState & { readonly known: KnownModel }): Promise<ModelInfo | undefined> {
-    const facts: ModelFacts | undefined =
-      state.model?.facts ?? (await this.#options.facts.of(state.known).catch(() => undefined));
+    const facts: ModelFacts | AssistantError =
+      state.model?.facts ??
+      (await this.#options.facts
+        .of(state.known)
+        .catch((error: unknown) => asLoadError(error, state.id)));
+    const isReadable = !(facts instanceof AssistantError);
     return {
       id: state.id,
       aliases: state.known.aliases,
       createdSeconds: state.known.created,
       // A file that cannot be read is listed as failed: somebody put it there, and looks for it.
-      kind: facts?.kind ?? "completion",
-      state: facts ? stateNames[state.state] : "failed",
+      kind: isReadable ? facts.kind : "completion",
+      state: isReadable ? stateNames[state.state] : "failed",
+      failure: isReadable ? state.error?.message : facts.message,
       contextTokens: state.model?.contextTokens,
-      embeddingLength: facts?.embeddingLength,
+      embeddingLength: isReadable ? facts.embeddingLength : undefined,
     };
   }
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../src/assistant/errors.ts";
 import type { SchemaCompiler } from "../../../../src/assistant/inference/service/answer-plan.ts";
 import { collect, plainRequest, serviceWorld, textOf } from "../../../support/service-world.ts";
 
@@ -260,5 +261,20 @@ describe("the models", () => {
     ]);
     expect(await world.service.model("other")).toMatchObject({ id: "m", aliases: ["other"] });
     expect(await world.service.model("nobody")).toBeUndefined();
+  });
+
+  test("say why they have failed", async () => {
+    await using world = await serviceWorld({
+      ...says("a"),
+      models: ["m", "n"],
+      refuse: ({ id }) =>
+        id === "m"
+          ? new AssistantError("model_unusable", "it is cut off; get it again")
+          : new Error("/secret/path"),
+    });
+    expect(await world.service.models()).toMatchObject([
+      { id: "m", state: "failed", failure: "it is cut off; get it again" },
+      { id: "n", state: "failed", failure: "model n could not be loaded" },
+    ]);
   });
 });

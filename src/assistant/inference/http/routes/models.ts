@@ -34,6 +34,7 @@ function modelAnswer(model: ModelInfo) {
     aliases: model.aliases,
     kind: model.kind,
     state: model.state,
+    ...(model.state === "failed" && model.failure !== undefined ? { error: model.failure } : {}),
     context_length: model.contextTokens ?? null,
     embedding_length: model.embeddingLength ?? null,
   };
