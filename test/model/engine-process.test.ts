@@ -41,6 +41,7 @@ it("a process that hangs is ended, and that is why", async () => {
   expect(await hanging.ended).toEqual({
     reason: "it did not answer for 60 s",
     signal: "SIGKILL",
+    isOwn: true,
   });
 });
 

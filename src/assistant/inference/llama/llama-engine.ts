@@ -109,7 +109,7 @@ export class LlamaEngine implements Engine {
     if (signal.aborted) return signal.reason;
     const { id, processEnd } = model;
     if (!processEnd) return error;
-    if (processEnd.signal === "SIGKILL") {
+    if (processEnd.signal === "SIGKILL" && !processEnd.isOwn) {
       return new AssistantError(
         "insufficient_memory",
         `model "${id}" was killed while it was loaded, most likely by the system for want of memory; use a smaller context, fewer sequences, or a smaller quantization`,

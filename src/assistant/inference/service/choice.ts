@@ -42,7 +42,7 @@ export async function* choiceEvents(
       if (event.type === "end") {
         const problem = event.reason === "length" ? undefined : await plan.check(content, calls);
         if (problem !== undefined) {
-          if (request.isStreamed || tried + 1 === ATTEMPTS) throw invalid(problem);
+          if (request.isStreamed || tried + 1 === ATTEMPTS) throw invalid(problem, request);
           break;
         }
         yield* held;
@@ -58,10 +58,14 @@ export async function* choiceEvents(
   }
 }
 
-function invalid(problem: string): AssistantError {
+function invalid(problem: string, { stop }: GenerateRequest): AssistantError {
+  const hint =
+    stop.length > 0
+      ? "A stop text may have cut it: leave stop out, as an answer with a schema ends by itself"
+      : "Ask again, or use a larger model";
   return new AssistantError(
     "invalid_output",
-    `the model's answer does not fit the schema: ${problem}. Ask again, or use a larger model`,
+    `the model's answer does not fit the schema: ${problem}. ${hint}`,
   );
 }
 

@@ -23,6 +23,8 @@ export interface ProcessEnd {
   /** One line without paths: `killed by SIGSEGV`. */
   readonly reason: string;
   readonly signal: NodeJS.Signals | null;
+  /** It was ended from here, for the reason that is given. */
+  readonly isOwn: boolean;
 }
 
 /** A process with one model in it: its channel, its end, what it writes, and whether it still lives. */
@@ -56,7 +58,7 @@ export class EngineProcess implements AsyncDisposable {
       const onEnd = (reason: string, signal: NodeJS.Signals | null) => {
         this.#hasEnded = true;
         this.#stopWatching();
-        resolve({ reason: this.#reason ?? reason, signal });
+        resolve({ reason: this.#reason ?? reason, signal, isOwn: this.#reason !== undefined });
       };
       this.#child.once("exit", (code, signal) =>
         onEnd(signal === null ? `ended with code ${code}` : `killed by ${signal}`, signal),
