@@ -7,6 +7,7 @@ import type { Engine, LoadedModel, ModelFacts } from "../engine.ts";
 import { CoreArbiter } from "./core-arbiter.ts";
 import type { KnownModel, KnownModels } from "./known-models.ts";
 import { asLoadError, LoadFailures, retryLater } from "./load-failures.ts";
+import { memoryNeed } from "./memory-need.ts";
 import type { ModelFactsCache } from "./model-facts.ts";
 import { type ModelLease, Resident } from "./resident.ts";
 import { Room } from "./room.ts";
@@ -240,14 +241,7 @@ export class Residency implements AsyncDisposable {
     try {
       ending.signal.throwIfAborted();
       const facts = await this.#options.facts.of(known);
-      const wanted = facts.memoryBytes({
-        contextTokens: known.contextTokens ?? Math.min(facts.trainedContextTokens, 8_192),
-        sequences: known.sequences ?? (facts.kind === "embedding" ? 1 : 8),
-      });
-      const least = facts.memoryBytes({
-        contextTokens: known.contextTokens ?? Math.min(facts.trainedContextTokens, 512),
-        sequences: known.sequences ?? 1,
-      });
+      const { wanted, least } = memoryNeed(facts, known);
       // Nothing goes for a model that does not fit even alone: the engine says by how much.
       const memoryBytesMax =
         least > this.#options.memoryBytesMax
