@@ -25,6 +25,16 @@ export interface ModelRegistration {
   readonly sequences?: number | undefined;
 }
 
+/** Whether loading one comes to the same as loading the other. */
+export function isLoadedAlike(one: KnownModel, other: KnownModel): boolean {
+  return (
+    one.path === other.path &&
+    one.created === other.created &&
+    one.contextTokens === other.contextTokens &&
+    one.sequences === other.sequences
+  );
+}
+
 /** What a model may be called: a repository path with an optional tag, as hubs and Ollama write it. */
 export const modelIdPattern =
   "^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*(:[A-Za-z0-9._-]+)?$";

@@ -5,7 +5,7 @@ import { timeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../errors.ts";
 import type { Engine, LoadedModel, ModelFacts } from "../engine.ts";
 import { CoreArbiter } from "./core-arbiter.ts";
-import type { KnownModel, KnownModels } from "./known-models.ts";
+import { isLoadedAlike, type KnownModel, type KnownModels } from "./known-models.ts";
 import { asLoadError, LoadFailures, retryLater } from "./load-failures.ts";
 import { memoryNeed } from "./memory-need.ts";
 import type { ModelFactsCache } from "./model-facts.ts";
@@ -112,7 +112,7 @@ export class Residency implements AsyncDisposable {
     this.#failures.forget(id);
     const known = await this.#options.known.find(id);
     const resident = this.#resident.get(known.id);
-    if (resident && !isSame(resident.known, known)) await this.unload(known.id);
+    if (resident && !isLoadedAlike(resident.known, known)) await this.unload(known.id);
     else if (resident) resident.known = known;
     const keepAliveMs = this.#keepAliveOf(known);
     const lease = await this.acquire(known, { keepAliveMs }, signal);
@@ -377,23 +377,6 @@ export class Residency implements AsyncDisposable {
   #changed(): void {
     this.#options.onChange?.();
   }
-}
-
-/** Whether a model in memory is what is registered now. */
-function isSame(one: KnownModel, other: KnownModel): boolean {
-  return (
-    one.path === other.path &&
-    one.created === other.created &&
-    one.contextTokens === other.contextTokens &&
-    one.sequences === other.sequences
-  );
-}
-
-/** What was foreseen is told in a line, anything else with its stack. */
-function reasonOf(error: unknown): object {
-  return error instanceof AssistantError && error.code !== "internal"
-    ? { code: error.code, reason: error.message }
-    : { err: error };
 }
 
 function shuttingDown(): AssistantError {
