@@ -379,6 +379,13 @@ export class Residency implements AsyncDisposable {
   }
 }
 
+/** What was foreseen is told in a line, anything else with its stack. */
+function reasonOf(error: unknown): object {
+  return error instanceof AssistantError && error.code !== "internal"
+    ? { code: error.code, reason: error.message }
+    : { err: error };
+}
+
 function shuttingDown(): AssistantError {
   return new AssistantError("shutting_down", "the assistant is shutting down");
 }
