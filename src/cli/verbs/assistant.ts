@@ -13,7 +13,7 @@ export function addAssistant(program: Command, cli: Cli): void {
     .command("assistant")
     .summary("run language models on this machine, in the foreground")
     .description(
-      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it.",
+      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it. --data-dir is the assistant's data directory here (also BERTH_ASSISTANT_DATA_DIR): models, ledger and sockets.",
     );
   withExamples(
     command
