@@ -7,9 +7,17 @@ import type { Cores, Priority } from "../engine.ts";
  */
 const SLICE_MS = 100;
 
+/**
+ * Background work that has waited this long for the cores gets them for one step, in milliseconds: so
+ * that another model's interactive work, which never pauses, does not keep it waiting for ever.
+ */
+const AGED_MS = 2_000;
+
 interface Waiter {
   readonly member: Member;
   readonly priority: Priority;
+  /** By the clock. */
+  readonly since: number;
   grant(): void;
 }
 
@@ -63,6 +71,7 @@ export class CoreArbiter {
   #hasToYield(priority: Priority): boolean {
     const next = this.#next();
     if (!next || !this.#holder) return false;
+    if (this.#isAged(next)) return true;
     if (next.priority !== priority) return next.priority === "interactive";
     return this.#clock.now() - this.#holder.since >= SLICE_MS;
   }
@@ -82,6 +91,7 @@ export class CoreArbiter {
       const waiter: Waiter = {
         member,
         priority,
+        since: this.#clock.now(),
         grant: () => {
           leave();
           resolve();
@@ -108,10 +118,18 @@ export class CoreArbiter {
     this.#tell();
   }
 
-  /** Interactive first, then whoever has waited longest. */
+  /** Who has waited too long first, then interactive, then whoever has waited longest. */
   #next(except?: Member): Waiter | undefined {
     const waiting = this.#waiting.filter(({ member }) => member !== except);
-    return waiting.find(({ priority }) => priority === "interactive") ?? waiting[0];
+    return (
+      waiting.find((waiter) => this.#isAged(waiter)) ??
+      waiting.find(({ priority }) => priority === "interactive") ??
+      waiting[0]
+    );
+  }
+
+  #isAged({ priority, since }: Waiter): boolean {
+    return priority === "background" && this.#clock.now() - since >= AGED_MS;
   }
 
   #give(member: Member): void {

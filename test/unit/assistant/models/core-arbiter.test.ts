@@ -47,16 +47,23 @@ describe("the cores", () => {
     await back;
   });
 
-  test("background work waits while interactive work goes on", async () => {
+  test("background work waits while interactive work goes on, and gets one step in two seconds", async () => {
     const { advance, arbiter: shared } = arbiter();
     const [quick, slow] = [shared.member(), shared.member()];
     await quick.hold("interactive", never);
     const waiting = slow.hold("background", never);
-    advance(10_000);
+    advance(1_999);
     await quick.hold("interactive", never);
     expect(await settled(waiting)).toBe(false);
-    quick.release();
+    advance(1);
+    const interrupted = quick.hold("interactive", never);
     await waiting;
+    expect(await settled(interrupted)).toBe(false);
+    const more = slow.hold("background", never);
+    await interrupted;
+    expect(await settled(more)).toBe(false);
+    quick.release();
+    await more;
   });
 
   test("two of one class take turns, a tenth of a second each", async () => {
