@@ -238,7 +238,7 @@ describe("what is wrong", () => {
 
 it("says which setting has to wait for a later version", () => {
   expect(failure(() => assertAvailable(load({ flags: { assistant: "on" } }))).message).toContain(
-    "not there yet",
+    "does not start the assistant yet",
   );
   expect(() => assertAvailable(load())).not.toThrow();
 });
