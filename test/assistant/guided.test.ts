@@ -125,6 +125,25 @@ const tools = [
 ];
 
 describe("calls of tools", () => {
+  test("whose parameters cannot be enforced are refused, and the tool is named", async () => {
+    const numbers = { type: "array", items: { type: "number" }, uniqueItems: true };
+    const unsuited = {
+      type: "function" as const,
+      function: { name: "mean", parameters: { type: "object", properties: { numbers } } },
+    };
+    const request = { model: "m", messages, tools: [...tools, unsuited], max_tokens: 5 };
+    const refusal = { status: 400, code: "unsupported_schema" };
+    await expect(openai.chat.completions.create(request)).rejects.toMatchObject({
+      ...refusal,
+      param: "tools[2].function.parameters",
+      message: expect.stringMatching(/tools\[2\].*uniqueItems.*#\/properties\/numbers/),
+    });
+    const ofAnswer = { type: "json_schema" as const, json_schema: { name: "n", schema: numbers } };
+    await expect(
+      openai.chat.completions.create({ ...request, tools, response_format: ofAnswer }),
+    ).rejects.toMatchObject({ ...refusal, param: "response_format.json_schema.schema" });
+  });
+
   test.each([
     ["required", "required" as const, /^(set_light|stop_music)$/],
     ["named", { type: "function" as const, function: { name: "set_light" } }, /^set_light$/],

@@ -44,7 +44,7 @@ export function compileSchema(schema: unknown, scalars: ScalarGrammar): GrammarT
 
 /**
  * A grammar around several schemas: `layout` says where each stands, as the rule of its name. Rules of the
- * layout's own are in `rules`.
+ * layout's own are in `rules`. The `param` of an error is the name of the schema that is to blame.
  */
 export function compileLayout(layout: GrammarLayout, scalars: ScalarGrammar): GrammarText {
   const table = new RuleTable();
@@ -54,7 +54,12 @@ export function compileLayout(layout: GrammarLayout, scalars: ScalarGrammar): Gr
   }
   for (const [name, expression] of Object.entries(layout.rules ?? {})) table.set(name, expression);
   for (const [name, schema] of Object.entries(layout.schemas)) {
-    table.set(name, compileInto(table, schema, name, scalars));
+    try {
+      table.set(name, compileInto(table, schema, name, scalars));
+    } catch (error) {
+      if (!(error instanceof AssistantError)) throw error;
+      throw new AssistantError(error.code, error.message, { param: name, cause: error });
+    }
   }
   return withinStack(() => {
     const left = prune(table.rules, layout.root);

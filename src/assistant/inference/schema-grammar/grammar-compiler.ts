@@ -129,7 +129,7 @@ export class GrammarCompiler implements AsyncDisposable {
         this.#keep(key, answer.text);
         return answer.text;
       case "refused":
-        throw new AssistantError("unsupported_schema", answer.message);
+        throw new AssistantError("unsupported_schema", answer.message, { param: answer.param });
       case "exhausted":
         throw new AssistantError(
           "unsupported_schema",

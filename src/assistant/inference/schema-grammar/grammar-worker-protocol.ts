@@ -15,6 +15,7 @@ export type GrammarAnswer =
     }
   | { readonly type: "grammar"; readonly text: GrammarText }
   | { readonly type: "problems"; readonly problems: readonly string[] }
-  | { readonly type: "refused"; readonly message: string }
+  /** `param`: the name of the schema in its layout. */
+  | { readonly type: "refused"; readonly message: string; readonly param: string | undefined }
   /** A mistake of ours; the message is for the log. */
   | { readonly type: "failed"; readonly message: string };

@@ -57,7 +57,7 @@ function respond(request: GrammarRequest): GrammarAnswer {
     }
   } catch (error) {
     return error instanceof AssistantError
-      ? { type: "refused", message: error.message }
+      ? { type: "refused", message: error.message, param: error.param }
       : { type: "failed", message: messageOf(error) };
   }
 }

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { AssistantError } from "../../errors.ts";
 import type { ModelFacts } from "../engine.ts";
 import { type PromptPlan, type PromptReader, planPrompt } from "../prompts/plan-prompt.ts";
+import { documentRule, toolOfRule } from "../prompts/tools/tool-grammar.ts";
 import type { Prompt, ToolCall } from "../runner.ts";
 import type { GrammarLayout, GrammarText } from "../schema-grammar/compile-schema.ts";
 import type { GenerateRequest, Guide } from "../service-port.ts";
@@ -60,7 +61,7 @@ export class AnswerPlanner {
     const isJudged = document !== undefined || plan.argumentSchemas.size > 0;
     return {
       prompts: plans.map(({ prompt }) => prompt),
-      grammar: plan.layout && (await this.#grammar(plan.layout, request.guide, signal)),
+      grammar: plan.layout && (await this.#grammar(plan, plan.layout, signal)),
       stop: [...request.stop, ...plan.stops],
       showControlTokens: plan.showControlTokens,
       check: isJudged ? (content, calls) => this.#judge(plan, document, content, calls) : undefined,
@@ -68,13 +69,22 @@ export class AnswerPlanner {
     };
   }
 
-  async #grammar(layout: GrammarLayout, guide: Guide, signal: AbortSignal): Promise<GrammarText> {
+  async #grammar(
+    plan: PromptPlan,
+    layout: GrammarLayout,
+    signal: AbortSignal,
+  ): Promise<GrammarText> {
     try {
       return await this.#schemas.compileLayout(layout, signal);
     } catch (error) {
-      if (!(error instanceof AssistantError) || error.param !== undefined) throw error;
-      const param = guide.kind === "none" ? "tools" : "guide.schema";
-      throw new AssistantError(error.code, error.message, { param, cause: error });
+      if (!(error instanceof AssistantError) || error.code !== "unsupported_schema") throw error;
+      const tool = toolOfRule(error.param);
+      const isOfDocument = error.param === documentRule || plan.argumentSchemas.size === 0;
+      const [param, where] =
+        tool === undefined
+          ? [isOfDocument ? "guide.schema" : "tools", ""]
+          : [`tools[${tool}].parameters`, `tools[${tool}].function.parameters: `];
+      throw new AssistantError(error.code, `${where}${error.message}`, { param, cause: error });
     }
   }
 

@@ -36,6 +36,12 @@ export function argumentsRule(index: number): string {
   return `arguments-${index}`;
 }
 
+/** Where the tool stands whose arguments a rule of this name is for; undefined: it is another rule. */
+export function toolOfRule(name: string | undefined): number | undefined {
+  const index = /^arguments-(\d+)$/.exec(name ?? "")?.[1];
+  return index === undefined ? undefined : Number(index);
+}
+
 /** The name of the rule for the document that an answer has to be. */
 export const documentRule = "document";
 
