@@ -54,8 +54,8 @@ export async function startDaemon(
     threads: state.models[0].threads ?? 1,
     idle: async () => {
       for (;;) {
-        const [model] = (await stateOf(ready.control_socket)).models;
-        if (model?.active === 0 && model.queued === 0) return;
+        const [loaded] = (await stateOf(ready.control_socket)).models;
+        if (loaded?.active === 0 && loaded.queued === 0) return;
         await sleep(5);
       }
     },

@@ -132,9 +132,12 @@ export function adapterProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
+function inside(path: string): string {
+  return path.replace(/^src\/assistant\//, "");
+}
+
 /** Inside the assistant: each room against its row of the table. */
 export function assistantProblems(files: readonly SourceFile[]): string[] {
-  const inside = (path: string) => path.replace(/^src\/assistant\//, "");
   return eachImport(files, ({ from, target, at }) => {
     if (!from.startsWith("src/assistant/") || !target?.startsWith("src/assistant/"))
       return undefined;
