@@ -9,7 +9,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { listSource } from "../../src/base/source-tree/list.ts";
 import { packSource } from "../../src/base/source-tree/pack.ts";
 import { TreeReader } from "../../src/base/source-tree/tree-reader.ts";
-import { IMAGE_PREFIX } from "../../src/controller/labels.ts";
+import { IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
 import { chooseDockerfile } from "../../src/resources/recipe/choose.ts";
 import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
@@ -60,10 +60,8 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
-  const label = Object.entries(testLabels())
-    .map((pair) => pair.join("="))
-    .join();
-  await sweep(docker, label);
+  // Its own only: what else carries the run's label belongs to tests that run beside this one.
+  await sweep(docker, `${INSTANCE}=${instance}`);
   for (const image of await runtime.listImages({ instance }, signal))
     await runtime.removeImage(image.id, signal);
 });
@@ -111,7 +109,7 @@ async function run(Image: string) {
   const container = await docker.createContainer({
     Image,
     Env: ["PORT=4321"],
-    Labels: testLabels(),
+    Labels: { ...testLabels(), [INSTANCE]: instance },
     ExposedPorts: { "4321/tcp": {} },
     HostConfig: {
       PortBindings: { "4321/tcp": [{ HostIp: "127.0.0.1", HostPort: "0" }] },
