@@ -1,16 +1,25 @@
 /**
- * What `waited` comes to, or the signal's reason where it aborts first; what is waited for goes on
+ * What `waited` comes to, or the reason of the signal that aborts first; what is waited for goes on
  * then, and its failure is nobody's any more.
  */
-export function untilAborted<T>(waited: Promise<T>, signal: AbortSignal): Promise<T> {
+export function untilAborted<T>(
+  waited: Promise<T>,
+  ...signals: readonly AbortSignal[]
+): Promise<T> {
   return new Promise((resolve, reject) => {
-    if (signal.aborted) {
+    const aborted = signals.find((signal) => signal.aborted);
+    if (aborted) {
       waited.catch(() => {});
-      reject(signal.reason);
+      reject(aborted.reason);
       return;
     }
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    waited.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+    const listening = signals.map((signal) => {
+      const onAbort = () => reject(signal.reason);
+      signal.addEventListener("abort", onAbort, { once: true });
+      return () => signal.removeEventListener("abort", onAbort);
+    });
+    waited.then(resolve, reject).finally(() => {
+      for (const stop of listening) stop();
+    });
   });
 }

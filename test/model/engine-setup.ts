@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
 import type {
-  Cores,
   GenerateEvent,
   GenerateJob,
   LoadRequest,
@@ -12,14 +11,8 @@ import { LlamaEngine } from "../../src/assistant/inference/llama/llama-engine.ts
 import type { Sampling } from "../../src/assistant/inference/runner.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
+import { ownCores } from "../support/scripted-engine.ts";
 import { plainSampling } from "./runner-setup.ts";
-
-/** Cores that nobody else wants. */
-export const ownCores: Cores = {
-  hold: async () => {},
-  release: () => {},
-  onContest: () => () => {},
-};
 
 export const never: AbortSignal = new AbortController().signal;
 

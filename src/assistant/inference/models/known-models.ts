@@ -8,8 +8,8 @@ export interface KnownModel {
   readonly path: string;
   /** Other names that clients may use. */
   readonly aliases: readonly string[];
-  /** Seconds since the Unix epoch, as `created` of the model list. */
-  readonly created: number;
+  /** When its file was last written, in milliseconds since the Unix epoch: another time is another file. */
+  readonly modifiedMs: number;
   /** Loaded at start and kept: named on the command line, or wanted by whoever drives the control socket. */
   readonly isPinned: boolean;
   /** Of one sequence, in tokens; undefined: the engine decides. */
@@ -29,7 +29,7 @@ export interface ModelRegistration {
 export function isLoadedAlike(one: KnownModel, other: KnownModel): boolean {
   return (
     one.path === other.path &&
-    one.created === other.created &&
+    one.modifiedMs === other.modifiedMs &&
     one.contextTokens === other.contextTokens &&
     one.sequences === other.sequences
   );
@@ -89,11 +89,11 @@ export class KnownModels {
       .toSorted((one, other) => (one.id < other.id ? -1 : 1));
     const models = [...this.#registered.values(), ...ofFolder];
     // Looked at each time, since files are replaced.
-    const created = await Promise.all(models.map(({ path }) => createdAt(path)));
+    const modified = await Promise.all(models.map(({ path }) => modifiedAt(path)));
     return models.map((model, index) => ({
       id: model.id,
       path: model.path,
-      created: created[index] ?? 0,
+      modifiedMs: modified[index] ?? 0,
       isPinned: model.isPinned,
       contextTokens: model.contextTokens ?? this.#defaults.contextTokens,
       sequences: model.sequences ?? this.#defaults.sequences,
@@ -141,10 +141,10 @@ const NONE_YET =
   'There is none at all yet: start with --model FILE.gguf, or put a GGUF file into the folder "models" of the data directory';
 
 /** 0 where the file cannot be looked at: loading it will say why; the stub's models have none. */
-async function createdAt(path: string): Promise<number> {
+async function modifiedAt(path: string): Promise<number> {
   if (path === "") return 0;
   const facts = await stat(path).catch(() => undefined);
-  return facts ? Math.floor(facts.mtimeMs / 1000) : 0;
+  return facts?.mtimeMs ?? 0;
 }
 
 /** The first ten. */

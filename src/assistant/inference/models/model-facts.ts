@@ -15,7 +15,7 @@ export class ModelFactsCache {
 
   /** Rejects as `Engine.inspect` does; a failure is not kept. */
   async of(known: KnownModel): Promise<ModelFacts> {
-    const key = JSON.stringify([known.id, known.path, known.created]);
+    const key = JSON.stringify([known.id, known.path, known.modifiedMs]);
     const cached = this.#facts.get(key);
     if (cached) return cached;
     // Shared by all who ask, so that none of them may abort it.

@@ -39,7 +39,6 @@ export interface ResidencyOptions {
   readonly keepAliveMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly onChange?: (() => void) | undefined;
 }
 
 /**
@@ -191,7 +190,7 @@ export class Residency implements AsyncDisposable {
   }
 
   async #startLoad(known: KnownModel, signal: AbortSignal): Promise<void> {
-    const failure = this.#failures.of(known.id, known.created);
+    const failure = this.#failures.of(known.id, known.modifiedMs);
     const waitMs = failure ? failure.retryAt - this.#options.clock.now() : 0;
     if (failure && waitMs > 0) {
       // A damaged file stays damaged; what crashed may hold the next time.
@@ -221,7 +220,6 @@ export class Residency implements AsyncDisposable {
     // Everybody who waits hears of a failure; nobody may be waiting any more.
     resident.ready.catch(() => {});
     this.#resident.set(known.id, resident);
-    this.#changed();
     return resident;
   }
 
@@ -272,7 +270,6 @@ export class Residency implements AsyncDisposable {
         "a model is loaded",
       );
       void model.ended.then(({ reason }) => this.#crashed(resident, reason));
-      this.#changed();
       return model;
     } catch (error) {
       this.#resident.delete(known.id);
@@ -282,11 +279,10 @@ export class Residency implements AsyncDisposable {
           error: failure,
           now: clock.now(),
           heldMs: 0,
-          fileStamp: known.created,
+          fileStamp: known.modifiedMs,
         });
         logger.warn({ model: known.id, ...reasonOf(error) }, "a model was not loaded");
       }
-      this.#changed();
       throw failure;
     }
   }
@@ -301,7 +297,6 @@ export class Residency implements AsyncDisposable {
     resident.gone ??= (async () => {
       resident.state = "unloading";
       resident.stay();
-      this.#changed();
       if (drainMs > 0 && resident.isInUse) {
         using limit = timeLimit(this.#closing.signal, drainMs);
         while (resident.isInUse && (await this.#room.changed(limit.signal)));
@@ -311,7 +306,6 @@ export class Residency implements AsyncDisposable {
       if (this.#resident.get(resident.known.id) === resident)
         this.#resident.delete(resident.known.id);
       this.#room.notify();
-      this.#changed();
     })();
     return resident.gone;
   }
@@ -328,7 +322,7 @@ export class Residency implements AsyncDisposable {
       ),
       now: clock.now(),
       heldMs: clock.now() - resident.loadedAt,
-      fileStamp: known.created,
+      fileStamp: known.modifiedMs,
     });
     logger.error({ model: known.id, reason, retryAt: failure.retryAt }, "a model crashed");
     void this.#unload(resident, 0).then(() => this.#keepLoaded(known.id));
@@ -345,7 +339,7 @@ export class Residency implements AsyncDisposable {
         const known = models.find((model) => model.id === id && model.isPinned);
         const resident = this.#resident.get(id);
         if (!known || resident?.state === "resident") return;
-        const waitMs = (this.#failures.of(id, known.created)?.retryAt ?? 0) - clock.now();
+        const waitMs = (this.#failures.of(id, known.modifiedMs)?.retryAt ?? 0) - clock.now();
         if (resident?.gone) await untilAborted(resident.gone, signal);
         else if (resident) await untilAborted(resident.ready, signal);
         else if (waitMs > 0) await delay(clock, waitMs, signal);
@@ -372,10 +366,6 @@ export class Residency implements AsyncDisposable {
       expiresAt: resident?.expiresAt,
       error: resident ? undefined : error,
     };
-  }
-
-  #changed(): void {
-    this.#options.onChange?.();
   }
 }
 

@@ -1,3 +1,4 @@
+import { untilAborted } from "../../../base/aborting.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { AssistantError } from "../../errors.ts";
 import type {
@@ -127,7 +128,7 @@ export class Scheduler implements AsyncDisposable {
   async encode(prompt: Prompt, signal: AbortSignal): Promise<readonly Token[]> {
     signal.throwIfAborted();
     this.#closing.signal.throwIfAborted();
-    return unlessAborted(this.#encode(prompt), [signal, this.#closing.signal]);
+    return untilAborted(this.#encode(prompt), signal, this.#closing.signal);
   }
 
   /** Whatever is under way rejects with `shutting_down`; resolves when the runner is no longer called. */
@@ -309,18 +310,4 @@ export class Scheduler implements AsyncDisposable {
 /** What one job is told of a failure that is its own. */
 function own(error: unknown): AssistantError {
   return error instanceof AssistantError ? error : engineFailed(error);
-}
-
-function unlessAborted<T>(result: Promise<T>, signals: readonly AbortSignal[]): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const listening = signals.map((signal) => {
-      const onAbort = () => reject(signal.reason);
-      signal.addEventListener("abort", onAbort, { once: true });
-      return () => signal.removeEventListener("abort", onAbort);
-    });
-    const settled = () => {
-      for (const stop of listening) stop();
-    };
-    result.then(resolve, reject).then(settled, settled);
-  });
 }

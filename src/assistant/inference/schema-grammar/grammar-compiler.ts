@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { untilAborted } from "../../../base/aborting.ts";
 import { type Clock, systemClock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { AssistantError } from "../../errors.ts";
@@ -118,7 +119,7 @@ export class GrammarCompiler implements AsyncDisposable {
       compiling = this.#compile(request, key).finally(() => this.#underWay.delete(key));
       this.#underWay.set(key, compiling);
     }
-    return await unlessAborted(compiling, signal);
+    return await untilAborted(compiling, signal);
   }
 
   async #compile(request: GrammarRequest, key: string): Promise<GrammarText> {
@@ -176,13 +177,4 @@ interface CachedGrammar {
 function textOf(schema: unknown): string {
   checkSize(schema);
   return JSON.stringify(schema) ?? "null";
-}
-
-/** The promise goes on without whoever has left. */
-function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-  });
 }

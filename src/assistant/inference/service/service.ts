@@ -163,11 +163,9 @@ export class Inference implements InferenceService {
       .resolve(undefined, "generate")
       .catch(() => undefined);
     const infos = await Promise.all(states.map((state) => this.#info(state)));
-    return infos
-      .filter((info) => info !== undefined)
-      .toSorted(
-        (one, other) => Number(other.id === standard?.id) - Number(one.id === standard?.id),
-      );
+    return infos.toSorted(
+      (one, other) => Number(other.id === standard?.id) - Number(one.id === standard?.id),
+    );
   }
 
   async model(name: string): Promise<ModelInfo | undefined> {
@@ -184,7 +182,7 @@ export class Inference implements InferenceService {
     return this.#options.admission.enter(known.id, places);
   }
 
-  async #info(state: ModelState & { readonly known: KnownModel }): Promise<ModelInfo | undefined> {
+  async #info(state: ModelState & { readonly known: KnownModel }): Promise<ModelInfo> {
     const facts: ModelFacts | AssistantError =
       state.model?.facts ??
       (await this.#options.facts
@@ -194,7 +192,7 @@ export class Inference implements InferenceService {
     return {
       id: state.id,
       aliases: state.known.aliases,
-      createdSeconds: state.known.created,
+      createdSeconds: Math.floor(state.known.modifiedMs / 1000),
       // A file that cannot be read is listed as failed: somebody put it there, and looks for it.
       kind: isReadable ? facts.kind : "completion",
       state: isReadable ? stateNames[state.state] : "failed",

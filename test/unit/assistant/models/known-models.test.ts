@@ -95,7 +95,7 @@ test("a registered file that is replaced is another one", async () => {
   const models = known();
   await models.register({ id: "a", path: join(folder, "a.gguf"), isPinned: true });
   await utimes(join(folder, "a.gguf"), 1_000, 1_000);
-  expect((await models.find("a")).created).toBe(1_000);
+  expect((await models.find("a")).modifiedMs).toBe(1_000_000);
   await utimes(join(folder, "a.gguf"), 2_000, 2_000);
-  expect((await models.find("a")).created).toBe(2_000);
+  expect((await models.find("a")).modifiedMs).toBe(2_000_000);
 });

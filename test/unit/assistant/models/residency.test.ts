@@ -350,7 +350,7 @@ test("what is known of a model in memory is what it was loaded with", async () =
   const file = await known.find("a");
   await acquire("a");
   engine.kinds.set("a", "embedding");
-  const replaced = { ...file, created: file.created + 1 };
+  const replaced = { ...file, modifiedMs: file.modifiedMs + 1 };
   expect((await models.facts(replaced)).kind).not.toBe("embedding");
   await models.unload("a");
   expect((await models.facts(replaced)).kind).toBe("embedding");
