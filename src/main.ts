@@ -1,5 +1,5 @@
 import { EventEmitter, once } from "node:events";
-import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
+import { chmod, mkdir } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { collectDefaultMetrics, Registry } from "prom-client";
@@ -12,6 +12,7 @@ import { type Config, programSearchPath } from "./base/config.ts";
 import { BerthError } from "./base/errors.ts";
 import { createLogger } from "./base/logger.ts";
 import { packageVersion } from "./base/package-version.ts";
+import { writeReadyFile } from "./base/ready-file.ts";
 import { ArchiveStore } from "./controller/build/archive-store.ts";
 import { buildMetrics } from "./controller/build/build-metrics.ts";
 import { BuildService } from "./controller/build/build-service.ts";
@@ -192,7 +193,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     version,
     docker_host: config.dockerHost,
   };
-  await writeReady(config.dataDir, ready);
+  await writeReadyFile(join(config.dataDir, "run", "berth.json"), ready);
   logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
 
   const parts = starting.move();
@@ -251,13 +252,6 @@ async function listen(
     }
     throw error;
   }
-}
-
-/** Written whole or not at all: the command line reads it at any moment. */
-async function writeReady(dataDir: string, ready: ReadyInfo): Promise<void> {
-  const file = join(dataDir, "run", "berth.json");
-  await writeFile(`${file}.new`, `${JSON.stringify(ready, null, 2)}\n`, { mode: 0o600 });
-  await rename(`${file}.new`, file);
 }
 
 /** The address as bound, with the port that the system picked where 0 was asked for. */

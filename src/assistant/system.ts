@@ -1,5 +1,5 @@
 import { EventEmitter, once } from "node:events";
-import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
+import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import type { AssistantConfig } from "../base/assistant-config.ts";
@@ -8,6 +8,7 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { BerthError } from "../base/errors.ts";
 import { createLogger, type Logger } from "../base/logger.ts";
 import { packageVersion } from "../base/package-version.ts";
+import { writeReadyFile } from "../base/ready-file.ts";
 import { ControlServer } from "./inference/control/control-server.ts";
 import type { Engine } from "./inference/engine.ts";
 import { buildInferenceHttp } from "./inference/http/server.ts";
@@ -124,7 +125,7 @@ export async function runSystemAssistant(config: AssistantConfig): Promise<Runni
     pid: process.pid,
     version,
   };
-  await writeReady(runDir, ready);
+  await writeReadyFile(join(runDir, "assistant.json"), ready);
   logger.info({ url, engine: engine.name }, "the assistant is up");
   void residency.loadPinned();
   return running(ready, starting.move(), logger);
@@ -170,13 +171,6 @@ async function listen(
       });
     throw error;
   }
-}
-
-/** Written whole or not at all: others read it at any moment. */
-async function writeReady(runDir: string, ready: AssistantReady): Promise<void> {
-  const file = join(runDir, "assistant.json");
-  await writeFile(`${file}.new`, `${JSON.stringify(ready, null, 2)}\n`, { mode: 0o600 });
-  await rename(`${file}.new`, file);
 }
 
 function running(ready: AssistantReady, parts: Cleanup, logger: Logger): RunningAssistant {
