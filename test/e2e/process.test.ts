@@ -172,7 +172,11 @@ test("what is not there yet says so, and wrong flags are told before anything st
 
 test("the password is made once, shown once, and lets others in; guessing is slowed down", async () => {
   await using berth = await BerthProcess.open();
-  const password = /shown this once: (\S+)/.exec(berth.output)?.[1] ?? "";
+  // It comes after the ready line, and on the other stream.
+  const password = await berth.until(
+    "the password is shown",
+    () => /shown this once: (\S+)/.exec(berth.output)?.[1],
+  );
   expect(password.length).toBeGreaterThan(15);
   const anybody = createClient({ baseUrl: berth.ready.api });
   await expect(anybody.apps.list()).rejects.toMatchObject({ status: 401 });

@@ -62,7 +62,7 @@ test("twenty deploys under constant load: no request fails, and nobody else's co
 });
 
 test.concurrent.for([
-  ["exits", { env: { BODY: "bad", EXIT_AFTER: "50" } }, "exit code 1"],
+  ["exits", { env: { BODY: "bad", EXIT_AFTER: "0" } }, "exit code 1"],
   ["is never healthy", { env: { BODY: "bad", HEALTHY: "never" } }, "answered 500"],
   ["listens elsewhere", { env: { BODY: "bad", PORT: "9090" } }, "listens on 9090"],
   ["is nowhere to be had", { image: "berth.test/nowhere:1" }, "berth.test/nowhere:1"],

@@ -30,7 +30,7 @@ export const WEB_2 = "berth.test/web:2";
  *   BODY=text          what GET / answers, and what /slow?ms=5000 answers after that time
  *   PORT=8080          where it listens
  *   HEALTHY=never      GET /healthz answers 500
- *   EXIT_AFTER=300     milliseconds until it ends with 1
+ *   EXIT_AFTER=300     milliseconds until it ends with 1; 0 is before it listens
  *
  * A WebSocket at /socket is sent BODY ten times a second.
  */
@@ -84,6 +84,7 @@ server.on("upgrade", (request, socket) => {
   socket.on("close", () => clearInterval(timer));
   socket.on("error", () => {});
 });
+if (EXIT_AFTER === "0") process.exit(1);
 server.listen(Number(PORT), () => console.log("listening on " + PORT));
 if (EXIT_AFTER) setTimeout(() => process.exit(1), Number(EXIT_AFTER));
 process.on("SIGTERM", () => server.close(() => process.exit(0)));
