@@ -1,7 +1,9 @@
 import type { AppSpec } from "../resources/app.ts";
 import type { Kind } from "../resources/kinds.ts";
+import type { ModelSpec } from "../resources/model.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { FieldChange } from "../store/store.ts";
+import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts";
 import type { EngineInfo } from "./runtime/port.ts";
 
 /**
@@ -23,6 +25,19 @@ export interface ControlPlane {
     annotations?: Readonly<Record<string, string>>,
     alongside?: readonly PlannedResource[],
   ): Promise<PlanReport>;
+  /** The same for a Model. Throws NotFoundError. Where the assistant is away, what it last said counts. */
+  planModel(
+    name: string,
+    spec: ModelSpec | undefined,
+    signal: AbortSignal,
+    alongside?: readonly PlannedResource[],
+  ): Promise<ModelPlanReport>;
+  /** The download or the check of a Model that is under way; undefined where none is. */
+  modelProgress(name: string): ModelProgress | undefined;
+  /** The assistant's daemon. */
+  assistant(): AssistantReport;
+  /** What the assistant knows beside the Models, as last seen: files in its own folder of models. */
+  otherModels(): readonly AssistantModel[];
   /** Lines of an App over all its containers, kept ones included, oldest first. Throws NotFoundError. */
   appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine>;
   /** Looks at a resource now, ahead of everything else, whatever its back-off says. */
@@ -63,6 +78,26 @@ export interface PlanReport {
   readonly changes: readonly FieldChange[];
   /** What holds the plan up, such as a dependency that is not Ready; null where nothing does. */
   readonly blockedBy: string | null;
+}
+
+export interface ModelPlanReport {
+  readonly model: string;
+  readonly generation: number;
+  /** In the order in which they would run. Empty: nothing to do. */
+  readonly operations: PlanReport["operations"];
+  readonly changes: readonly FieldChange[];
+  /** What holds the plan up, such as memory that another model has; null where nothing does. */
+  readonly blockedBy: string | null;
+}
+
+export interface ModelProgress {
+  /** resolving: the source is asked. waiting: other downloads come first. */
+  readonly step: "resolving" | "waiting" | "downloading" | "verifying";
+  readonly doneBytes: number;
+  /** Null where the source does not tell. */
+  readonly totalBytes: number | null;
+  /** Over the last seconds; null before there is anything to tell. */
+  readonly bytesPerSecond: number | null;
 }
 
 export interface AppLogOptions {

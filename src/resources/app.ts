@@ -303,6 +303,13 @@ export const AppSpec = Type.Object(
     rollout: Type.Optional(Rollout),
     restart: Type.Optional(RestartBudget),
     stopGracePeriod: Type.Optional(Duration),
+    models: Type.Optional(
+      Type.Array(Name, {
+        maxItems: 32,
+        uniqueItems: true,
+        description: "Models that have to run first; the app is told how to reach them",
+      }),
+    ),
     dependsOn: Type.Optional(Type.Array(Name, { maxItems: 100 })),
     pullPolicy: Type.Optional(Type.Union([Type.Literal("IfNotPresent"), Type.Literal("Always")])),
     pullSecret: Type.Optional(Name),

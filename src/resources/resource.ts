@@ -1,4 +1,5 @@
 import type { API_VERSION, Kind, SpecOf } from "./kinds.ts";
+import type { ModelStatus } from "./model-status.ts";
 import type { AppStatus } from "./status.ts";
 
 /**
@@ -36,7 +37,7 @@ export interface ResourceMetadata {
 
 export interface StatusOf {
   App: AppStatus;
-  Model: Readonly<Record<string, unknown>>;
+  Model: ModelStatus;
   Template: Readonly<Record<string, unknown>>;
   Secret: Readonly<Record<string, unknown>>;
 }
@@ -63,3 +64,9 @@ export const RETRIED_AT = "berth.dev/retried-at";
 export const VOLUME_POLICY = "berth.dev/volume-policy";
 /** Present on every App until the reconciler has taken its containers away. */
 export const APP_FINALIZER = "berth.dev/containers";
+/** When a person last started a Model; the one started last comes first where memory is short. RFC 3339. */
+export const STARTED_AT = "berth.dev/started-at";
+/** "delete": a Model's files go with it, as far as no other Model has them. Default: kept within the budget. */
+export const FILE_POLICY = "berth.dev/file-policy";
+/** Present on every Model until it is out of memory, and its files are left to the budget or gone. */
+export const MODEL_FINALIZER = "berth.dev/model";

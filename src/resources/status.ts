@@ -4,6 +4,8 @@ export type ConditionType =
   | "Ready"
   | "Accepted"
   | "Built"
+  | "Downloaded"
+  | "Loaded"
   | "Available"
   | "Progressing"
   | "Routed"

@@ -4,7 +4,7 @@ import { ConflictError, InvalidSpecError, NotFoundError } from "../base/errors.t
 import { dotted } from "../resources/json-pointer.ts";
 import { API_VERSION, type Kind } from "../resources/kinds.ts";
 import { checkPlainValue } from "../resources/plain-value.ts";
-import { APP_FINALIZER } from "../resources/resource.ts";
+import { APP_FINALIZER, MODEL_FINALIZER } from "../resources/resource.ts";
 import { applyFields, type FieldConflict, isFile, type Ownership } from "./field-managers.ts";
 import { releaseHeldSource } from "./held-source.ts";
 import { type Fields, fieldsOf, isMap, type Leaves, leavesOf } from "./leaves.ts";
@@ -226,13 +226,18 @@ function newResource(intent: ApplyIntent, time: string): StoredResource {
     resourceVersion: 0,
     createdAt: time,
     deletionTimestamp: null,
-    // Only Apps have something on an engine that must go before they may.
-    finalizers: intent.kind === "App" ? [APP_FINALIZER] : [],
+    finalizers: finalizersOf(intent.kind),
     owners: {},
     managers: {},
     actor: intent.actor.name,
     status: null,
   };
+}
+
+/** What has something elsewhere that must go before the resource may. */
+function finalizersOf(kind: Kind): readonly string[] {
+  if (kind === "App") return [APP_FINALIZER];
+  return kind === "Model" ? [MODEL_FINALIZER] : [];
 }
 
 /** Validation has let nothing but texts through. */

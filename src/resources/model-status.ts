@@ -1,0 +1,94 @@
+import type { Condition } from "./status.ts";
+
+/**
+ * absent: nothing of it is on disk yet. downloading. ready: whole and verified on disk, and not wanted in
+ * memory, or no room there. starting: on its way into memory. running: answers. stopping: on its way out.
+ * failed: Stalled, nothing is tried until something changes. deleting: has a deletion timestamp.
+ */
+export const modelPhases = [
+  "absent",
+  "downloading",
+  "ready",
+  "starting",
+  "running",
+  "stopping",
+  "failed",
+  "deleting",
+] as const;
+export type ModelPhase = (typeof modelPhases)[number];
+
+/** One file of a model, as its source lists it. */
+export interface ModelFileStatus {
+  /** Below the repository's root, or the last part of a URL. */
+  readonly name: string;
+  /** Null until somebody has told it. */
+  readonly sizeBytes: number | null;
+  /** Hexadecimal; null where the source names none and it is not downloaded yet. */
+  readonly sha256: string | null;
+}
+
+/** What a GGUF file says of itself. */
+export interface ModelFacts {
+  readonly architecture: string;
+  readonly name: string | null;
+  readonly parameters: number | null;
+  readonly quantization: string | null;
+  /** Tokens that it was trained with. */
+  readonly contextTokens: number;
+  readonly kind: "chat" | "completion" | "embedding";
+  /** What it takes in memory: with all that the engine would like to give it, and with the least of use. */
+  readonly memoryBytes: { readonly wanted: number; readonly least: number };
+}
+
+export interface ModelStatus {
+  readonly phase: ModelPhase;
+  readonly observedGeneration: number;
+  /** Ready, Accepted, Downloaded, Loaded, Progressing, Stalled. */
+  readonly conditions: readonly Condition[];
+  /** The commit that the revision stood for; null for a URL, a file, and before it was asked. */
+  readonly commit: string | null;
+  /** The first is the one to load; more where the model is split. Empty before the source was asked. */
+  readonly files: readonly ModelFileStatus[];
+  /** Of all files; null where not known. */
+  readonly sizeBytes: number | null;
+  /** As last written down; the API tells the newest. */
+  readonly downloadedBytes: number;
+  readonly facts: ModelFacts | null;
+  /** As it is in memory; null where it is not. */
+  readonly loaded: {
+    readonly memoryBytes: number | null;
+    readonly contextTokens: number | null;
+    readonly sequences: number | null;
+    readonly since: string | null;
+  } | null;
+  readonly nextRetryAt: string | null;
+  readonly memory: ModelMemory;
+}
+
+/** What the Model reconciler must still know after a crash. The API does not show it. */
+export interface ModelMemory {
+  /** Why nothing is tried until `inputs` (generation, credentials, file, a person's retry) changes. */
+  readonly stalled: {
+    readonly inputs: string;
+    readonly reason: string;
+    readonly message: string;
+  } | null;
+  /** What the source stood for, found out once for each `inputs` (source, revision, a person's request). */
+  readonly pin: {
+    readonly inputs: string;
+    readonly commit: string | null;
+    readonly key: string;
+    readonly quantization: string | null;
+  } | null;
+  /** The value of the retry annotation that has been obeyed. */
+  readonly retriedAt: string | null;
+  /** Loads that failed in a row, for the back-off. */
+  readonly loadFailures: number;
+}
+
+export const emptyModelMemory: ModelMemory = {
+  stalled: null,
+  pin: null,
+  retriedAt: null,
+  loadFailures: 0,
+};
