@@ -2,121 +2,18 @@ import type { FastifyInstance, InjectOptions, LightMyRequestResponse } from "fas
 import { Registry } from "prom-client";
 import { buildApi } from "../../src/api/server.ts";
 import type { Clock } from "../../src/base/clock.ts";
-import { ConflictError, NotFoundError } from "../../src/base/errors.ts";
 import type { LogFields, Logger } from "../../src/base/logger.ts";
 import type { Ingress } from "../../src/controller/ingress/port.ts";
-import type {
-  AppLogLine,
-  AppLogOptions,
-  ControlPlane,
-  EngineState,
-  PlannedResource,
-  PlanReport,
-  SpecsGitReport,
-  SpecsReport,
-} from "../../src/controller/port.ts";
 import { WebhookSender } from "../../src/controller/webhooks/sender.ts";
 import type { AppSpec } from "../../src/resources/app.ts";
-import type { Kind, Manifest } from "../../src/resources/kinds.ts";
+import type { Manifest } from "../../src/resources/kinds.ts";
 import type { AppStatus, Condition } from "../../src/resources/status.ts";
 import { emptyMemory } from "../../src/resources/status.ts";
 import type { Store, TokenScope } from "../../src/store/store.ts";
 import { FakeBuildControl } from "./fake-build-control.ts";
+import { FakeControlPlane } from "./fake-control-plane.ts";
 import { openTestStore } from "./store.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
-
-/** The controllers at their port, doing what a test tells them to. */
-class FakeControlPlane implements ControlPlane {
-  state: EngineState = {
-    connected: true,
-    info: {
-      name: "fake",
-      version: "1.0",
-      apiVersion: "1.41",
-      os: "linux",
-      arch: "x64",
-      cpus: 2,
-      memoryBytes: 1,
-    },
-  };
-  report: SpecsReport = {
-    folder: "specs",
-    state: "watching",
-    message: null,
-    files: [],
-    pendingPrune: [],
-  };
-  plan: Partial<PlanReport> = {};
-  planError: Error | undefined;
-  readonly planned: { name: string; spec: AppSpec | undefined }[] = [];
-  readonly woken: string[] = [];
-  readonly logOptions: AppLogOptions[] = [];
-  logs: (options: AppLogOptions, signal: AbortSignal) => AsyncIterable<AppLogLine> = noLines;
-  readonly #store: Store;
-
-  constructor(store: Store) {
-    this.#store = store;
-  }
-
-  engine(): EngineState {
-    return this.state;
-  }
-
-  /** What the last plan took to be there. */
-  alongside: readonly PlannedResource[] = [];
-
-  async planApp(
-    name: string,
-    spec: AppSpec | undefined,
-    _signal: AbortSignal,
-    _annotations?: Readonly<Record<string, string>>,
-    alongside: readonly PlannedResource[] = [],
-  ): Promise<PlanReport> {
-    this.planned.push({ name, spec });
-    this.alongside = alongside;
-    if (this.planError) throw this.planError;
-    const app = this.#store.get("App", name);
-    if (!app && !spec) throw new NotFoundError(`there is no app "${name}"`);
-    return {
-      app: name,
-      generation: app?.metadata.generation ?? 1,
-      strategy: "recreate",
-      strategyReason: "there is no ingress",
-      operations: [{ operation: "create", target: `${name}-1`, cause: "missing" }],
-      changes: [],
-      blockedBy: null,
-      ...this.plan,
-    };
-  }
-
-  appLogs(_name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
-    this.logOptions.push(options);
-    return this.logs(options, signal);
-  }
-
-  wake(kind: Kind, name: string): void {
-    this.woken.push(`${kind}/${name}`);
-  }
-
-  specs(): SpecsReport {
-    return this.report;
-  }
-
-  /** What the repository of the specs is like after a look. */
-  synced: SpecsGitReport | undefined;
-
-  async syncSpecs(): Promise<SpecsGitReport> {
-    if (this.synced) return this.synced;
-    throw new ConflictError("wrong_state", "the specs follow no repository");
-  }
-
-  confirmPrune(): SpecsReport["pendingPrune"] {
-    return this.report.pendingPrune;
-  }
-}
-
-// oxlint-disable-next-line require-yield -- no lines at all
-async function* noLines(): AsyncGenerator<AppLogLine> {}
 
 interface Ingresses {
   mode: Ingress["mode"];

@@ -1,0 +1,164 @@
+import { ConflictError, NotFoundError } from "../../src/base/errors.ts";
+import type {
+  AssistantModel,
+  AssistantReport,
+} from "../../src/controller/models/assistant/port.ts";
+import type {
+  AppLogLine,
+  AppLogOptions,
+  ControlPlane,
+  EngineState,
+  ModelPlanReport,
+  ModelProgress,
+  PlannedResource,
+  PlanReport,
+  SpecsGitReport,
+  SpecsReport,
+} from "../../src/controller/port.ts";
+import type { AppSpec } from "../../src/resources/app.ts";
+import type { Kind } from "../../src/resources/kinds.ts";
+import type { ModelSpec } from "../../src/resources/model.ts";
+import type { Store } from "../../src/store/store.ts";
+
+/** The controllers at their port, doing what a test tells them to. */
+export class FakeControlPlane implements ControlPlane {
+  state: EngineState = {
+    connected: true,
+    info: {
+      name: "fake",
+      version: "1.0",
+      apiVersion: "1.41",
+      os: "linux",
+      arch: "x64",
+      cpus: 2,
+      memoryBytes: 1,
+    },
+  };
+  report: SpecsReport = {
+    folder: "specs",
+    state: "watching",
+    message: null,
+    files: [],
+    pendingPrune: [],
+  };
+  plan: Partial<PlanReport> = {};
+  planError: Error | undefined;
+  readonly planned: { name: string; spec: AppSpec | undefined }[] = [];
+  readonly woken: string[] = [];
+  readonly logOptions: AppLogOptions[] = [];
+  logs: (options: AppLogOptions, signal: AbortSignal) => AsyncIterable<AppLogLine> = noLines;
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  engine(): EngineState {
+    return this.state;
+  }
+
+  /** What the last plan took to be there. */
+  alongside: readonly PlannedResource[] = [];
+
+  async planApp(
+    name: string,
+    spec: AppSpec | undefined,
+    _signal: AbortSignal,
+    _annotations?: Readonly<Record<string, string>>,
+    alongside: readonly PlannedResource[] = [],
+  ): Promise<PlanReport> {
+    this.planned.push({ name, spec });
+    this.alongside = alongside;
+    if (this.planError) throw this.planError;
+    const app = this.#store.get("App", name);
+    if (!app && !spec) throw new NotFoundError(`there is no app "${name}"`);
+    return {
+      app: name,
+      generation: app?.metadata.generation ?? 1,
+      strategy: "recreate",
+      strategyReason: "there is no ingress",
+      operations: [{ operation: "create", target: `${name}-1`, cause: "missing" }],
+      changes: [],
+      blockedBy: null,
+      ...this.plan,
+    };
+  }
+
+  modelPlan: Partial<ModelPlanReport> = {};
+  readonly plannedModels: { name: string; spec: ModelSpec | undefined }[] = [];
+
+  async planModel(
+    name: string,
+    spec: ModelSpec | undefined,
+    _signal: AbortSignal,
+    alongside: readonly PlannedResource[] = [],
+  ): Promise<ModelPlanReport> {
+    this.plannedModels.push({ name, spec });
+    this.alongside = alongside;
+    if (this.planError) throw this.planError;
+    const model = this.#store.get("Model", name);
+    if (!model && !spec) throw new NotFoundError(`there is no model "${name}"`);
+    return {
+      model: name,
+      generation: model?.metadata.generation ?? 1,
+      operations: [{ operation: "download", target: name, cause: "not on disk" }],
+      changes: [],
+      blockedBy: null,
+      ...this.modelPlan,
+    };
+  }
+
+  /** By name of the Model. */
+  readonly progress = new Map<string, ModelProgress>();
+
+  modelProgress(name: string): ModelProgress | undefined {
+    return this.progress.get(name);
+  }
+
+  daemon: AssistantReport = {
+    state: "up",
+    url: "http://127.0.0.1:7777",
+    pid: 42,
+    starts: 1,
+    message: null,
+  };
+
+  assistant(): AssistantReport {
+    return this.daemon;
+  }
+
+  /** What lies in the assistant's own folder. */
+  others: readonly AssistantModel[] = [];
+
+  otherModels(): readonly AssistantModel[] {
+    return this.others;
+  }
+
+  appLogs(_name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
+    this.logOptions.push(options);
+    return this.logs(options, signal);
+  }
+
+  wake(kind: Kind, name: string): void {
+    this.woken.push(`${kind}/${name}`);
+  }
+
+  specs(): SpecsReport {
+    return this.report;
+  }
+
+  /** What the repository of the specs is like after a look. */
+  synced: SpecsGitReport | undefined;
+
+  async syncSpecs(): Promise<SpecsGitReport> {
+    if (this.synced) return this.synced;
+    throw new ConflictError("wrong_state", "the specs follow no repository");
+  }
+
+  confirmPrune(): SpecsReport["pendingPrune"] {
+    return this.report.pendingPrune;
+  }
+}
+
+// oxlint-disable-next-line require-yield -- no lines at all
+async function* noLines(): AsyncGenerator<AppLogLine> {}
