@@ -51,6 +51,7 @@ export class BenchServer implements AsyncDisposable {
       [
         join(import.meta.dirname, "../bin/berth"),
         "up",
+        "--assistant=off",
         "--no-summary",
         "--data-dir",
         join(root, "data"),

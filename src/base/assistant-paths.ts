@@ -1,6 +1,6 @@
 import { homedir, userInfo } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import type { Environment } from "./config.ts";
+import type { Environment } from "./environment.ts";
 
 export const ASSISTANT_DATA_DIR_VARIABLE = "BERTH_ASSISTANT_DATA_DIR";
 

@@ -3,7 +3,7 @@ import path from "node:path";
 import { Ajv, type ErrorObject } from "ajv";
 import { isMap, isScalar, LineCounter, parseDocument } from "yaml";
 import { ConfigError } from "./config-error.ts";
-import { ConfigFile, type ConfigKey, settings } from "./config-schema.ts";
+import { ConfigFile, type ConfigKey, secrets, settings } from "./config-schema.ts";
 import { messageOf } from "./errors.ts";
 import { nearest } from "./nearest.ts";
 
@@ -93,8 +93,9 @@ export function wrongValue(key: ConfigKey, value: string): string | undefined {
 function explain(error: ErrorObject, value: unknown, at: (key: string) => string): string {
   if (error.keyword === "additionalProperties") {
     const key = String(error.params["additionalProperty"]);
-    if (key === "password")
-      return `${at(key)}: a password never stands in a config file; set BERTH_PASSWORD instead`;
+    const secret = secrets.find((one) => one.key === key);
+    if (secret)
+      return `${at(key)}: ${secret.what} never stands in a config file; set ${secret.variable} instead`;
     const meant = nearest(
       key,
       settings.map((setting) => setting.key),

@@ -8,6 +8,13 @@ const portText = Type.String({
     "^(0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$",
 });
 
+/** An amount that is more than nothing. */
+const positiveBytesPattern = bytesPattern.replace("^", "^(?!0*(\\.0*)?[A-Za-z]*$)");
+
+/** Without credentials in it; without TLS on this machine only, where nobody listens in. */
+const hubPattern =
+  "^(https://[^\\s/@?#]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]{1,5})?)(/[^\\s?#]*)?$";
+
 /**
  * The keys of a config file, which are those of the flags with `_` for `-`.
  */
@@ -48,6 +55,12 @@ export const ConfigFile = Type.Object(
       Type.String({ pattern: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", maxLength: 63 }),
     ),
     assistant: Type.Optional(Type.String({ pattern: "^(on|off)$" })),
+    assistant_port: Type.Optional(portText),
+    assistant_data_dir: Type.Optional(Type.String({ minLength: 1 })),
+    assistant_memory: Type.Optional(Type.String({ pattern: positiveBytesPattern })),
+    models_disk: Type.Optional(Type.String({ pattern: bytesPattern })),
+    models_bandwidth: Type.Optional(Type.String({ pattern: positiveBytesPattern })),
+    hf_endpoint: Type.Optional(Type.String({ pattern: hubPattern, maxLength: 2_048 })),
     base_domain: Type.Optional(
       Type.String({
         pattern: domainPattern,
@@ -77,7 +90,7 @@ export interface SettingNames {
   readonly expects: string;
 }
 
-/** Every setting but the password, in the order in which `berth config` shows them. */
+/** Every setting but the secrets, in the order in which `berth config` shows them. */
 export const settings: readonly SettingNames[] = [
   {
     key: "data_dir",
@@ -241,6 +254,48 @@ export const settings: readonly SettingNames[] = [
     expects: "on or off",
   },
   {
+    key: "assistant_port",
+    flag: "--assistant-port",
+    variable: "BERTH_ASSISTANT_PORT",
+    isPath: false,
+    expects: "a port of 0 to 65535 (0 picks a free one)",
+  },
+  {
+    key: "assistant_data_dir",
+    flag: "--assistant-data-dir",
+    variable: "BERTH_ASSISTANT_DATA_DIR",
+    isPath: true,
+    expects: "a folder",
+  },
+  {
+    key: "assistant_memory",
+    flag: "--assistant-memory",
+    variable: "BERTH_ASSISTANT_MEMORY",
+    isPath: false,
+    expects: "an amount of memory, such as 8Gi",
+  },
+  {
+    key: "models_disk",
+    flag: "--models-disk",
+    variable: "BERTH_MODELS_DISK",
+    isPath: false,
+    expects: "an amount of disk space, such as 50Gi",
+  },
+  {
+    key: "models_bandwidth",
+    flag: "--models-bandwidth",
+    variable: "BERTH_MODELS_BANDWIDTH",
+    isPath: false,
+    expects: "an amount of data in a second, such as 20Mi",
+  },
+  {
+    key: "hf_endpoint",
+    flag: "--hf-endpoint",
+    variable: "HF_ENDPOINT",
+    isPath: false,
+    expects: "an https:// URL without credentials (http:// for this machine only)",
+  },
+  {
     key: "base_domain",
     flag: "--base-domain",
     variable: "BERTH_BASE_DOMAIN",
@@ -263,11 +318,26 @@ export const settings: readonly SettingNames[] = [
   },
 ];
 
-/** Variables that are no settings of the server: its secret, and what the command line reads. */
+/** What stands in no config file and in no flag, and is shown to nobody. */
+export const secrets = [
+  { key: "password", variable: "BERTH_PASSWORD", what: "a password" },
+  { key: "hf_token", variable: "HF_TOKEN", what: "a token" },
+] as const;
+
+/** Variables that are no settings of the server: what the command line reads, and the assistant that it starts. */
 export const otherVariables = [
-  "BERTH_PASSWORD",
   "BERTH_CONFIG",
   "BERTH_URL",
   "BERTH_TOKEN",
-  "BERTH_ASSISTANT_DATA_DIR",
+  "BERTH_ASSISTANT_ENGINE",
+  "BERTH_ASSISTANT_MODEL",
+  "BERTH_ASSISTANT_ALIAS",
+  "BERTH_ASSISTANT_KEEP_ALIVE",
+  "BERTH_ASSISTANT_CONTEXT",
+  "BERTH_ASSISTANT_PARALLEL",
+  "BERTH_ASSISTANT_THREADS",
+  "BERTH_ASSISTANT_QUEUE",
+  "BERTH_ASSISTANT_TIMEOUT",
+  "BERTH_ASSISTANT_LOG_FORMAT",
+  "BERTH_ASSISTANT_LOG_LEVEL",
 ] as const;

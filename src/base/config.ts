@@ -1,9 +1,22 @@
-import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
+import {
+  defaultDataDir,
+  defaultSettings,
+  hasDefault,
+  type SettingWithDefault,
+  type SettingWithoutDefault,
+} from "./config-defaults.ts";
 import { ConfigError } from "./config-error.ts";
 import { readConfigFile, wrongValue } from "./config-file.ts";
-import { type ConfigFile, type ConfigKey, otherVariables, settings } from "./config-schema.ts";
+import {
+  type ConfigFile,
+  type ConfigKey,
+  otherVariables,
+  secrets,
+  settings,
+} from "./config-schema.ts";
+import type { Environment } from "./environment.ts";
 import type { LogFormat } from "./logger.ts";
 import { nearest } from "./nearest.ts";
 import { parseBytes, parseCpu, parseDuration } from "./units.ts";
@@ -34,7 +47,9 @@ export interface Config {
   readonly uploadBytesMax: number;
   /** A repository whose files are kept in the watched folder; undefined: none. */
   readonly specsGit: SpecsGit | undefined;
-  readonly assistant: "on" | "off";
+  /** The assistant that is started, and looked after; undefined: none. */
+  readonly assistant: AssistantSettings | undefined;
+  readonly models: ModelSettings;
   readonly baseDomain: string;
   readonly logFormat: LogFormat;
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -44,7 +59,7 @@ export interface Config {
   readonly files: readonly string[];
   /** What is odd but not wrong, such as BERTH_DATADIR in the environment. */
   readonly warnings: readonly string[];
-  /** Each setting as it counts, and where it came from; the password as "(secret)". */
+  /** Each setting as it counts, and where it came from; secrets as "(secret)". */
   readonly values: readonly ConfigValue[];
 }
 
@@ -70,16 +85,34 @@ export interface SpecsGit {
   readonly credential: string | undefined;
 }
 
+export interface AssistantSettings {
+  /** On 127.0.0.1; 0: the system picks one. */
+  readonly port: number;
+  /** Models, ledger and sockets of the assistant. */
+  readonly dataDir: string;
+  /** What all models together may take; undefined: as the assistant sees fit. */
+  readonly memoryBytesMax: number | undefined;
+}
+
+export interface ModelSettings {
+  /** Of model files that no Model names; above it the longest unused go. */
+  readonly diskBytesMax: number;
+  /** Of all downloads together, in bytes per second; undefined: as fast as it goes. */
+  readonly bandwidthBytesMax: number | undefined;
+  /** Where repository ids are looked up, without a slash at its end. */
+  readonly hubUrl: string;
+  /** From HF_TOKEN only. A secret, as the password is. */
+  readonly hubToken: string | undefined;
+}
+
 export interface ConfigValue {
-  readonly key: ConfigKey | "password";
+  readonly key: ConfigKey | (typeof secrets)[number]["key"];
   /** As it would stand in a config file; null where it is not set. */
   readonly value: string | null;
   readonly source: "flag" | "environment" | "file" | "default";
   /** The flag, the variable or the file; null for a default. */
   readonly origin: string | null;
 }
-
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface ConfigInput {
   /** Flags as given, by config key; `config` is the file that --config names. */
@@ -92,18 +125,6 @@ export interface ConfigInput {
   /** Config file of the machine; another path only in tests. */
   readonly systemFile?: string;
 }
-
-/** Settings that are not set unless somebody sets them. */
-const unset = [
-  "templates_dir",
-  "acme_email",
-  "build_memory",
-  "build_cpu",
-  "specs_git_url",
-  "specs_git_ref",
-  "specs_git_credential",
-] as const;
-type SettingWithDefault = Exclude<ConfigKey, (typeof unset)[number]>;
 
 const ingressModes: readonly Config["ingress"][] = ["auto", "process", "container", "off"];
 const logLevels: readonly Config["logLevel"][] = ["debug", "info", "warn", "error"];
@@ -119,11 +140,24 @@ export function programSearchPath(environment: Environment = processEnvironment(
   return [environment["PATH"] ?? "", ...usual].join(delimiter);
 }
 
+/** What a program that Berth starts may know: everything but the secrets, which are none of its business. */
+export function childEnvironment(environment: Environment = processEnvironment()): Environment {
+  const ours: readonly string[] = [...secrets.map(({ variable }) => variable), "BERTH_TOKEN"];
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !ours.includes(name)));
+}
+
 /** Throws ConfigError, which says which value is wrong, where it came from and what it may be. */
 export function loadConfig(input: ConfigInput = {}): Config {
   const environment = input.environment ?? processEnvironment();
   const workingDirectory = input.workingDirectory ?? process.cwd();
   const home = input.homeDirectory ?? environment["HOME"] ?? homedir();
+  const surroundings = {
+    environment,
+    workingDirectory,
+    home,
+    userId: input.userId ?? userIdOfProcess(),
+    isTerminal: input.isTerminal ?? process.stderr.isTTY,
+  };
   const found = new Map<ConfigKey, ConfigValue>();
   const take = (
     key: ConfigKey,
@@ -173,9 +207,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
     }
   }
   takeEnvironmentAndFlags();
-  const dataDir =
-    found.get("data_dir")?.value ??
-    defaultDataDir(environment, home, input.userId ?? userIdOfProcess());
+  const dataDir = found.get("data_dir")?.value ?? defaultDataDir(surroundings);
   if (named === undefined) {
     const file = join(dataDir, "config.yaml");
     const content = readConfigFile(file);
@@ -191,32 +223,11 @@ export function loadConfig(input: ConfigInput = {}): Config {
     }
   }
 
-  const local = join(workingDirectory, "specs");
-  const isRoot = (input.userId ?? userIdOfProcess()) === 0;
-  const defaults: Record<SettingWithDefault, string> = {
-    data_dir: dataDir,
-    specs_dir: existsSync(local) ? local : join(dataDir, "specs"),
-    listen: "127.0.0.1:7776",
-    docker_host: defaultDockerHost(environment, home),
-    ingress: "auto",
-    ingress_image: "caddy:2",
-    http_port: isRoot ? "80" : "8080",
-    https_port: isRoot ? "443" : "8443",
-    build_concurrency: "1",
-    build_timeout: "30m",
-    build_keep: "5",
-    build_disk: "20Gi",
-    upload_limit: "512Mi",
-    specs_git_path: ".",
-    specs_git_interval: "1m",
-    assistant: "off",
-    base_domain: "localhost",
-    log_format: (input.isTerminal ?? process.stderr.isTTY) ? "pretty" : "json",
-    log_level: "info",
-  };
+  const defaults = defaultSettings(dataDir, surroundings);
   const text = (key: SettingWithDefault) => found.get(key)?.value ?? defaults[key];
-  const optional = (key: (typeof unset)[number]) => found.get(key)?.value ?? undefined;
-  const password = environment["BERTH_PASSWORD"] || undefined;
+  const optional = (key: SettingWithoutDefault) => found.get(key)?.value ?? undefined;
+  const secret = (variable: (typeof secrets)[number]["variable"]) =>
+    environment[variable] || undefined;
 
   const config: Config = {
     dataDir,
@@ -247,11 +258,24 @@ export function loadConfig(input: ConfigInput = {}): Config {
         credential: optional("specs_git_credential"),
       }),
     ),
-    assistant: text("assistant") === "on" ? "on" : "off",
+    assistant:
+      text("assistant") === "on"
+        ? Object.freeze({
+            port: Number(text("assistant_port")),
+            dataDir: text("assistant_data_dir"),
+            memoryBytesMax: mapped(optional("assistant_memory"), parseBytes),
+          })
+        : undefined,
+    models: Object.freeze({
+      diskBytesMax: parseBytes(text("models_disk")),
+      bandwidthBytesMax: mapped(optional("models_bandwidth"), atLeastOneByte),
+      hubUrl: text("hf_endpoint").replace(/\/+$/, ""),
+      hubToken: secret("HF_TOKEN"),
+    }),
     baseDomain: text("base_domain"),
     logFormat: text("log_format") === "pretty" ? "pretty" : "json",
     logLevel: logLevels.find((level) => level === text("log_level")) ?? "info",
-    password,
+    password: secret("BERTH_PASSWORD"),
     files: Object.freeze(files),
     warnings: Object.freeze(misspeltVariables(environment)),
     values: Object.freeze([
@@ -264,28 +288,17 @@ export function loadConfig(input: ConfigInput = {}): Config {
             origin: null,
           },
       ),
-      password === undefined
-        ? ({ key: "password", value: null, source: "default", origin: null } as const)
-        : ({
-            key: "password",
-            value: "(secret)",
-            source: "environment",
-            origin: "BERTH_PASSWORD",
-          } as const),
+      ...secrets.map(
+        ({ key, variable }): ConfigValue =>
+          secret(variable) === undefined
+            ? { key, value: null, source: "default", origin: null }
+            : { key, value: "(secret)", source: "environment", origin: variable },
+      ),
     ]),
   };
   Object.freeze(config.listen);
   for (const value of config.values) Object.freeze(value);
   return Object.freeze(config);
-}
-
-/** Throws ConfigError for what a person may ask for one day, but not of this version. */
-export function assertAvailable(config: Config): void {
-  if (config.assistant === "on")
-    throw new ConfigError(
-      "the control plane does not start the assistant yet",
-      "leave --assistant off, and run it beside: berth assistant --system",
-    );
 }
 
 /** `127.0.0.1:7776`, `localhost:0`, `[::1]:7776`. Throws ConfigError with `origin` in its message. */
@@ -305,41 +318,24 @@ function absolute(path: string, base: string, home: string): string {
   return isAbsolute(path) ? resolve(path) : resolve(base, path);
 }
 
-function hasDefault(key: ConfigKey): key is SettingWithDefault {
-  return !unset.some((item) => item === key);
-}
-
 function mapped<T>(text: string | undefined, map: (text: string) => T): T | undefined {
   return text === undefined ? undefined : map(text);
+}
+
+/** Of an amount that is more than nothing, though it may be less than a byte. */
+function atLeastOneByte(text: string): number {
+  return Math.max(1, parseBytes(text));
 }
 
 function userIdOfProcess(): number {
   return process.getuid?.() ?? 1;
 }
 
-function defaultDataDir(environment: Environment, home: string, userId: number): string {
-  if (userId === 0) return "/var/lib/berth";
-  const state = environment["XDG_STATE_HOME"];
-  // The XDG specification says that a relative value is invalid and to be ignored.
-  return join(state && isAbsolute(state) ? state : join(home, ".local/state"), "berth");
-}
-
-/** The first engine socket that exists; the usual place where none does, so that errors name it. */
-function defaultDockerHost(environment: Environment, home: string): string {
-  const usual = "/var/run/docker.sock";
-  const runtime = environment["XDG_RUNTIME_DIR"];
-  const candidates = [
-    usual,
-    ...(runtime ? [join(runtime, "docker.sock")] : []),
-    join(home, ".docker/run/docker.sock"),
-  ];
-  return `unix://${candidates.find((path) => existsSync(path)) ?? usual}`;
-}
-
 /** Only names near to a known one: a variable of another program is nobody's mistake. */
 function misspeltVariables(environment: Environment): string[] {
   const known: readonly string[] = [
     ...settings.map((setting) => setting.variable),
+    ...secrets.map((secret) => secret.variable),
     ...otherVariables,
   ];
   const prefix = "BERTH_";

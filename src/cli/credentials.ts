@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { Ajv } from "ajv";
 import { type Static, Type } from "typebox";
-import type { Environment } from "../base/config.ts";
+import type { Environment } from "../base/environment.ts";
 import { BerthError } from "../base/errors.ts";
 
 const Saved = Type.Object({

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import type { Environment } from "../base/config.ts";
+import type { Environment } from "../base/environment.ts";
 
 /** What a verb sees of the world around it: streams, terminal, environment. Tests make their own. */
 export interface CliIo {

@@ -1,5 +1,5 @@
 import { type Command, CommanderError } from "commander";
-import type { Environment } from "../base/config.ts";
+import type { Environment } from "../base/environment.ts";
 import type { Cli } from "./cli.ts";
 import { exitCodeOf, exitCodes, explain } from "./failure.ts";
 import { type CliIo, processIo } from "./io.ts";

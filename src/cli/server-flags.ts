@@ -27,6 +27,12 @@ export interface ServerFlags {
   readonly specsGitInterval?: string;
   readonly specsGitCredential?: string;
   readonly assistant?: string;
+  readonly assistantPort?: string;
+  readonly assistantDataDir?: string;
+  readonly assistantMemory?: string;
+  readonly modelsDisk?: string;
+  readonly modelsBandwidth?: string;
+  readonly hfEndpoint?: string;
   readonly logFormat?: string;
   readonly logLevel?: string;
 }
@@ -67,7 +73,16 @@ const options: readonly (readonly [flag: string, description: string])[] = [
     "how often it is looked at (BERTH_SPECS_GIT_INTERVAL); default: 1m",
   ],
   ["--specs-git-credential <secret>", "Secret to fetch it with (BERTH_SPECS_GIT_CREDENTIAL)"],
-  ["--assistant <on|off>", "the assistant (BERTH_ASSISTANT)"],
+  ["--assistant <on|off>", "start it, and look after it (BERTH_ASSISTANT); default: on"],
+  ["--assistant-port <port>", "on 127.0.0.1; 0: any (BERTH_ASSISTANT_PORT); default: 7777"],
+  ["--assistant-data-dir <dir>", "its ledger and sockets (BERTH_ASSISTANT_DATA_DIR)"],
+  ["--assistant-memory <amount>", "of all its models together (BERTH_ASSISTANT_MEMORY)"],
+  ["--models-disk <amount>", "model files that nothing names (BERTH_MODELS_DISK); default: 50Gi"],
+  [
+    "--models-bandwidth <amount>",
+    "downloaded in a second, such as 20Mi (BERTH_MODELS_BANDWIDTH); default: no limit",
+  ],
+  ["--hf-endpoint <url>", "hub of models (HF_ENDPOINT; a token in HF_TOKEN)"],
   ["--log-format <json|pretty>", "form of the log (BERTH_LOG_FORMAT)"],
   ["--log-level <debug|info|warn|error>", "how much is logged (BERTH_LOG_LEVEL)"],
 ];
@@ -105,6 +120,12 @@ export function serverFlags(cli: Cli, flags: ServerFlags): NonNullable<ConfigInp
     specs_git_interval: flags.specsGitInterval,
     specs_git_credential: flags.specsGitCredential,
     assistant: flags.assistant,
+    assistant_port: flags.assistantPort,
+    assistant_data_dir: flags.assistantDataDir,
+    assistant_memory: flags.assistantMemory,
+    models_disk: flags.modelsDisk,
+    models_bandwidth: flags.modelsBandwidth,
+    hf_endpoint: flags.hfEndpoint,
     log_format: flags.logFormat,
     log_level: flags.logLevel,
   };

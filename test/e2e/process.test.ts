@@ -143,7 +143,7 @@ test("a backup while it works comes back whole, and what came later goes", async
   await berth.appReady("old");
 });
 
-test("what is not there yet says so, and wrong flags are told before anything starts", async () => {
+test("wrong flags are told before anything starts", async () => {
   await using berth = await BerthProcess.open({ start: false });
   const up = (flags: readonly string[], env: Readonly<Record<string, string>> = {}) =>
     runBerth(["up", ...berth.upFlags(), ...flags], {
@@ -152,7 +152,7 @@ test("what is not there yet says so, and wrong flags are told before anything st
     });
   const [caddy, assistant, byEnvironment, port, flag] = await Promise.all([
     up(["--ingress", "caddy"]),
-    up(["--assistant", "on"]),
+    up(["--assistant", "maybe"]),
     up([], { BERTH_INGRESS: "caddy" }),
     up(["--listen", "127.0.0.1:99999"]),
     up(["--lisen", "127.0.0.1:0"]),
@@ -163,7 +163,7 @@ test("what is not there yet says so, and wrong flags are told before anything st
     expect(stderr).not.toMatch(/\n\s+at /);
   }
   expect(caddy.stderr).toMatch(/must be auto, process, container or off/);
-  expect(assistant.stderr).toMatch(/does not start the assistant yet/);
+  expect(assistant.stderr).toMatch(/--assistant must be on or off/);
   expect(byEnvironment.stderr).toMatch(/must be auto, process, container or off/);
   expect(port.stderr).toContain("99999");
   expect(flag.stderr).toContain("--listen");

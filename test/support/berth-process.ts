@@ -46,6 +46,8 @@ export interface BerthOptions {
   readonly flags?: readonly string[];
   /** What leads requests to apps; default: nothing, they are published on loopback ports. */
   readonly ingress?: "process" | "container";
+  /** Starts the assistant too, on a free port; default: none, so that tests side by side share no port. */
+  readonly assistant?: boolean;
   /** Specs by file name, there before the first start. */
   readonly specs?: Readonly<Record<string, string>>;
   /** False: nothing is started yet. */
@@ -190,6 +192,9 @@ export class BerthProcess implements AsyncDisposable {
       "--log-format=json",
       "--log-level=debug",
       ...this.#ingressFlags(),
+      ...(this.#options.assistant === true
+        ? ["--assistant=on", "--assistant-port=0"]
+        : ["--assistant=off"]),
       ...(this.#options.flags ?? []),
     ];
   }

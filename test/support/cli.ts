@@ -1,5 +1,5 @@
 import { PassThrough } from "node:stream";
-import type { Environment } from "../../src/base/config.ts";
+import type { Environment } from "../../src/base/environment.ts";
 import type { CliIo } from "../../src/cli/io.ts";
 import { runCli } from "../../src/cli/main.ts";
 

@@ -1,4 +1,4 @@
-import { assertAvailable, type Config, type ConfigInput, loadConfig } from "../../base/config.ts";
+import { type Config, type ConfigInput, loadConfig } from "../../base/config.ts";
 import { ConfigError } from "../../base/config-error.ts";
 import { messageOf } from "../../base/errors.ts";
 import { readReadyFile } from "../connect.ts";
@@ -23,7 +23,6 @@ export async function examine(
   };
   try {
     config = loadConfig({ ...input, flags });
-    assertAvailable(config);
     const files = config.files.length === 0 ? "defaults" : config.files.join(", ");
     findings.push(
       config.warnings.length === 0

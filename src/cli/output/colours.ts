@@ -1,5 +1,5 @@
 import picocolors from "picocolors";
-import type { Environment } from "../../base/config.ts";
+import type { Environment } from "../../base/environment.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
 

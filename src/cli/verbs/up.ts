@@ -17,7 +17,7 @@ export function addUp(program: Command, cli: Cli): void {
     .command("up")
     .summary("start a server on this machine, in the foreground")
     .description(
-      "Starts a server: it follows the specs folder, keeps apps as they should be, and serves the API. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it; apps go on.",
+      "Starts a server: it follows the specs folder, keeps apps and models as they should be, starts the assistant, and serves the API. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it, and the assistant with it; apps go on.",
     );
   withExamples(
     addServerOptions(command)
@@ -34,14 +34,13 @@ export function addUp(program: Command, cli: Cli): void {
         "up starts a server here; --url names one elsewhere",
         "berth up --listen HOST:PORT",
       );
-    const { assertAvailable, loadConfig } = await import("../../base/config.ts");
+    const { loadConfig } = await import("../../base/config.ts");
     const config = loadConfig({
       flags: serverFlags(cli, flags),
       environment: cli.io.environment,
       workingDirectory: cli.io.workingDirectory,
       isTerminal: cli.io.errorIsTerminal,
     });
-    assertAvailable(config);
     for (const warning of config.warnings) cli.note(cli.errorColours.yellow(warning));
 
     const { runServer } = await import("../../main.ts");

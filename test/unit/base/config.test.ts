@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
-  assertAvailable,
   type ConfigInput,
+  childEnvironment,
   loadConfig,
   parseListen,
 } from "../../../src/base/config.ts";
@@ -31,6 +31,8 @@ const load = (input: ConfigInput = {}) =>
 
 const sourceOf = (config: ReturnType<typeof load>, key: string) =>
   config.values.find((value) => value.key === key);
+
+const assistantDirOf = (input: ConfigInput) => load(input).assistant?.dataDir;
 
 function failure(run: () => unknown): ConfigError {
   try {
@@ -60,7 +62,17 @@ describe("defaults", () => {
       diskBytesMax: 20 * 1024 ** 3,
     });
     expect(config.specsGit).toBeUndefined();
-    expect(config.assistant).toBe("off");
+    expect(config.assistant).toEqual({
+      port: 7777,
+      dataDir: join(root, "home/.local/share/berth/assistant"),
+      memoryBytesMax: undefined,
+    });
+    expect(config.models).toEqual({
+      diskBytesMax: 50 * 1024 ** 3,
+      bandwidthBytesMax: undefined,
+      hubUrl: "https://huggingface.co",
+      hubToken: undefined,
+    });
     expect(config.baseDomain).toBe("localhost");
     expect(config.logFormat).toBe("json");
     expect(config.password).toBeUndefined();
@@ -236,16 +248,135 @@ describe("what is wrong", () => {
   });
 });
 
-it("says which setting has to wait for a later version", () => {
-  expect(failure(() => assertAvailable(load({ flags: { assistant: "on" } }))).message).toContain(
-    "does not start the assistant yet",
+describe("the assistant", () => {
+  it("is off where somebody says so", () => {
+    expect(load({ flags: { assistant: "off" } }).assistant).toBeUndefined();
+    expect(load({ environment: { BERTH_ASSISTANT: "off" } }).assistant).toBeUndefined();
+  });
+
+  it("has its own data directory, which goes with another one of Berth", () => {
+    expect(assistantDirOf({ userId: 0 })).toBe("/var/lib/berth/assistant");
+    expect(assistantDirOf({ environment: { XDG_DATA_HOME: "/share" } })).toBe(
+      "/share/berth/assistant",
+    );
+    expect(assistantDirOf({ flags: { data_dir: "d" } })).toBe(join(root, "d/assistant"));
+    // The same folder by name is the same Berth.
+    expect(assistantDirOf({ flags: { data_dir: "~/.local/state/berth" } })).toBe(
+      join(root, "home/.local/share/berth/assistant"),
+    );
+    const environment = { BERTH_ASSISTANT_DATA_DIR: "a" };
+    expect(assistantDirOf({ environment, flags: { data_dir: "d" } })).toBe(join(root, "a"));
+    expect(assistantDirOf({ environment, flags: { assistant_data_dir: "b" } })).toBe(
+      join(root, "b"),
+    );
+  });
+
+  it("takes its port and its memory from flags, variables and files", () => {
+    writeFileSync(join(root, "c.yaml"), 'assistant_memory: 8Gi\nassistant_port: "1"\n');
+    const config = load({
+      flags: { config: "c.yaml" },
+      environment: { BERTH_ASSISTANT_PORT: "0" },
+    });
+    expect(config.assistant).toMatchObject({ port: 0, memoryBytesMax: 8 * 1024 ** 3 });
+    expect(sourceOf(config, "assistant_port")).toMatchObject({ origin: "BERTH_ASSISTANT_PORT" });
+  });
+
+  it.each([
+    [{ assistant: "maybe" }, "--assistant must be on or off"],
+    [{ assistant_port: "65536" }, "--assistant-port must be a port of 0 to 65535"],
+    [{ assistant_memory: "0Gi" }, "--assistant-memory must be an amount of memory"],
+  ])("%j is refused", (flags, message) => {
+    expect(failure(() => load({ flags })).message).toContain(message);
+  });
+
+  it("hears what it is told through the environment, without being taken for a misspelling", () => {
+    expect(
+      load({ environment: { BERTH_ASSISTANT_ENGINE: "stub", BERTH_ASSISTANT_MODEL: "a.gguf" } })
+        .warnings,
+    ).toEqual([]);
+    expect(load({ environment: { BERTH_ASSISTANT_POTR: "1" } }).warnings).toEqual([
+      "BERTH_ASSISTANT_POTR means nothing to Berth; did you mean BERTH_ASSISTANT_PORT?",
+    ]);
+  });
+});
+
+describe("models", () => {
+  it("have a budget of disk and of bandwidth, and a hub", () => {
+    const { models } = load({
+      environment: { HF_ENDPOINT: "https://hub.test/mirror/", BERTH_MODELS_DISK: "0" },
+      flags: { models_bandwidth: "20Mi" },
+    });
+    expect(models).toMatchObject({
+      diskBytesMax: 0,
+      bandwidthBytesMax: 20 * 1024 ** 2,
+      hubUrl: "https://hub.test/mirror",
+    });
+    expect(load({ flags: { models_bandwidth: "0.1" } }).models.bandwidthBytesMax).toBe(1);
+  });
+
+  it.each(["https://hub.test", "http://127.0.0.1:8080", "http://localhost", "http://[::1]:1/a"])(
+    "%s may be a hub",
+    (hub) => {
+      expect(load({ environment: { HF_ENDPOINT: hub } }).models.hubUrl).toBe(hub);
+    },
   );
-  expect(() => assertAvailable(load())).not.toThrow();
+
+  it.each([
+    "http://hub.test",
+    "http://127.0.0.1.hub.test",
+    "http://localhost.hub.test",
+    "http://localhost@hub.test",
+    "https://user:word@hub.test",
+    "https://hub.test?x=1",
+    "ftp://hub.test",
+    "hub.test",
+  ])("%s may not", (hub) => {
+    expect(failure(() => load({ flags: { hf_endpoint: hub } })).message).toContain(
+      "--hf-endpoint must be an https:// URL",
+    );
+  });
+
+  it.each(["0", "0Mi", "0.0k", "fast"])("a bandwidth of %s is refused", (bandwidth) => {
+    expect(failure(() => load({ flags: { models_bandwidth: bandwidth } })).message).toContain(
+      "--models-bandwidth must be an amount of data in a second",
+    );
+  });
+});
+
+it("keeps secrets to itself", () => {
+  const environment = {
+    HF_TOKEN: "hf_abc",
+    BERTH_PASSWORD: "open sesame",
+    BERTH_TOKEN: "t",
+    LANG: "C",
+  };
+  const config = load({ environment });
+  expect(config.models.hubToken).toBe("hf_abc");
+  expect(sourceOf(config, "hf_token")).toEqual({
+    key: "hf_token",
+    value: "(secret)",
+    source: "environment",
+    origin: "HF_TOKEN",
+  });
+  expect(JSON.stringify(config.values)).not.toMatch(/hf_abc|open sesame/);
+  expect(childEnvironment(environment)).toEqual({ LANG: "C" });
+  writeFileSync(join(root, "c.yaml"), "hf_token: hf_abc\n");
+  expect(failure(() => load({ flags: { config: "c.yaml" } })).message).toContain(
+    "a token never stands in a config file; set HF_TOKEN instead",
+  );
 });
 
 it("is frozen through and through", () => {
   const config = load();
-  for (const part of [config, config.listen, config.values, config.values[0], config.files])
+  for (const part of [
+    config,
+    config.listen,
+    config.assistant,
+    config.models,
+    config.values,
+    config.values[0],
+    config.files,
+  ])
     expect(Object.isFrozen(part)).toBe(true);
 });
 

@@ -25,6 +25,7 @@ const environment = () => ({
   PATH: process.env["PATH"] ?? "",
   HOME: folder,
   BERTH_DATA_DIR: join(folder, "data"),
+  BERTH_ASSISTANT: "off",
   DOCKER_HOST: `unix://${join(folder, "no-engine.sock")}`,
 });
 
@@ -70,7 +71,7 @@ describe("bin/berth", () => {
 describe("berth up", () => {
   it.each([
     [["--ingress", "caddy"], "--ingress must be auto, process, container or off"],
-    [["--assistant", "on"], "does not start the assistant yet"],
+    [["--assistant", "maybe"], "--assistant must be on or off"],
   ])("%j is refused before anything starts", (flags, message) => {
     const { code, output, errors } = berth(["up", ...flags]);
     expect(code).toBe(2);
