@@ -1,0 +1,82 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Repository } from "./repository.ts";
+
+/** A refusal as the hub words it: the code in a header, the message in a header and in the body. */
+export interface Refusal {
+  readonly status: number;
+  readonly code: string | undefined;
+  readonly message: string;
+}
+
+export function refuse(response: ServerResponse, refusal: Refusal): void {
+  const { status, code, message } = refusal;
+  response
+    .writeHead(status, {
+      "content-type": "application/json; charset=utf-8",
+      ...(code === undefined ? {} : { "x-error-code": code }),
+      "x-error-message": message,
+      ...(status === 401
+        ? { "www-authenticate": 'Bearer realm="Authentication required", charset="UTF-8"' }
+        : {}),
+    })
+    .end(JSON.stringify({ error: message }));
+}
+
+/** Who asks: nobody, the one account there is, or somebody with a token that is none. */
+export type Asker = "anonymous" | "account" | "invalid";
+
+export function askerOf(request: IncomingMessage, token: string): Asker {
+  const { authorization } = request.headers;
+  if (authorization === undefined) return "anonymous";
+  return authorization === `Bearer ${token}` ? "account" : "invalid";
+}
+
+/** Why `asker` may not see the listing, which is public for gated repositories; undefined: they may. */
+export function listingRefusal(
+  repository: Repository | undefined,
+  asker: Asker,
+): Refusal | undefined {
+  if (asker === "invalid")
+    return {
+      status: 401,
+      code: undefined,
+      message: "Invalid credentials in Authorization header",
+    };
+  const seen =
+    repository && (!repository.private || (asker === "account" && repository.authorised));
+  if (!repository || !seen)
+    return asker === "anonymous"
+      ? { status: 401, code: "RepoNotFound", message: "Invalid username or password." }
+      : { status: 404, code: "RepoNotFound", message: "Repository not found" };
+  if (repository.disabled)
+    return { status: 403, code: undefined, message: "Access to this resource is disabled." };
+  return undefined;
+}
+
+/** Why `asker` may not have the files. */
+export function fileRefusal(repository: Repository, asker: Asker): Refusal | undefined {
+  if (repository.gated === false) return undefined;
+  const restricted = `Access to model ${repository.id} is restricted`;
+  if (asker !== "account")
+    return {
+      status: 401,
+      code: "GatedRepo",
+      message: `${restricted}. You must have access to it and be authenticated to access it. Please log in.`,
+    };
+  if (repository.authorised) return undefined;
+  return {
+    status: 403,
+    code: "GatedRepo",
+    message: `${restricted} and you are not in the authorized list. Visit the model's page to ask for access.`,
+  };
+}
+
+export function revisionNotFound(revision: string): Refusal {
+  return { status: 404, code: "RevisionNotFound", message: `Invalid rev id: ${revision}` };
+}
+
+export const entryNotFound: Refusal = {
+  status: 404,
+  code: "EntryNotFound",
+  message: "Entry not found",
+};

@@ -1,0 +1,55 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+
+/** Bytes of one file, in memory or on disk, with what a hub knows of them. */
+export interface Content {
+  readonly sizeBytes: number;
+  readonly sha256: string;
+  /** git's SHA-1 of the bytes as a blob. */
+  readonly gitBlob: string;
+  /** From `start` up to, and without, `end`. */
+  read(start: number, end: number): AsyncIterable<Buffer>;
+}
+
+/** A path (streamed, never held in memory) or the bytes themselves. */
+export type GivenContent = Uint8Array | string;
+
+export async function contentOf(given: GivenContent): Promise<Content> {
+  return typeof given === "string" ? await fileContent(given) : bufferContent(Buffer.from(given));
+}
+
+export function bufferContent(bytes: Buffer): Content {
+  return {
+    sizeBytes: bytes.length,
+    sha256: createHash("sha256").update(bytes).digest("hex"),
+    gitBlob: createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex"),
+    async *read(start, end) {
+      for (let at = start; at < end; at += CHUNK_BYTES)
+        yield bytes.subarray(at, Math.min(end, at + CHUNK_BYTES));
+    },
+  };
+}
+
+/** As large as a socket takes at once; cuts and flips fall anywhere inside. */
+const CHUNK_BYTES = 64 * 1024;
+
+async function fileContent(path: string): Promise<Content> {
+  const { size } = await stat(path);
+  const sha256 = createHash("sha256");
+  const sha1 = createHash("sha1").update(`blob ${size}\0`);
+  for await (const chunk of createReadStream(path)) {
+    sha256.update(chunk);
+    sha1.update(chunk);
+  }
+  return {
+    sizeBytes: size,
+    sha256: sha256.digest("hex"),
+    gitBlob: sha1.digest("hex"),
+    async *read(start, end) {
+      if (start >= end) return;
+      const options = { start, end: end - 1, highWaterMark: 4 * CHUNK_BYTES };
+      for await (const chunk of createReadStream(path, options)) yield chunk;
+    },
+  };
+}

@@ -1,0 +1,38 @@
+import type { Content } from "./content.ts";
+import type { Served } from "./send-content.ts";
+
+/** How a plain web server serves one file; by default as well as one can. */
+export interface PlainFileOptions {
+  /** Default strong. */
+  readonly etag?: "strong" | "weak" | false;
+  readonly lastModified?: string;
+  /** Default true. */
+  readonly ranges?: boolean;
+  /** Whether Content-Length is told; default true. */
+  readonly length?: boolean;
+  /** False: HEAD is answered with 405. Default true. */
+  readonly head?: boolean;
+  readonly contentDisposition?: string;
+  /** Whether it is for the hub's token only. Default false. */
+  readonly needsToken?: boolean;
+}
+
+export interface PlainFile {
+  readonly content: Content;
+  readonly options: PlainFileOptions;
+}
+
+export function servedFile({ content, options }: PlainFile): Served {
+  const tag = `"${content.sha256.slice(0, 20)}"`;
+  return {
+    content,
+    etag: options.etag === false ? undefined : options.etag === "weak" ? `W/${tag}` : tag,
+    lastModified: options.lastModified,
+    ranges: options.ranges ?? true,
+    length: options.length ?? true,
+    headers:
+      options.contentDisposition === undefined
+        ? {}
+        : { "content-disposition": options.contentDisposition },
+  };
+}
