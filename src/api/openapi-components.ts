@@ -5,6 +5,7 @@ import * as apps from "../resources/wire/apps.ts";
 import * as auth from "../resources/wire/auth.ts";
 import * as builds from "../resources/wire/builds.ts";
 import * as events from "../resources/wire/events.ts";
+import * as models from "../resources/wire/models.ts";
 import * as resources from "../resources/wire/resources.ts";
 import { ErrorBody, FieldChangeView } from "../resources/wire/schema.ts";
 import * as system from "../resources/wire/system.ts";
@@ -63,8 +64,13 @@ const named: Readonly<Record<string, TSchema>> = {
   SecretList: resources.SecretList,
   TemplateItem: resources.TemplateView,
   TemplateList: resources.TemplateList,
-  ModelItem: resources.ModelView,
-  ModelList: resources.ModelList,
+  ModelItem: models.ModelView,
+  ModelList: models.ModelList,
+  ModelDetails: models.ModelDetails,
+  ModelProgress: models.ModelProgressView,
+  ModelPlan: models.ModelPlanView,
+  ModelDryRunReport: models.ModelDryRunReport,
+  ModelStopDryRun: models.ModelStopDryRun,
   Health: system.Health,
   SystemInfo: system.SystemInfo,
   SystemConfig: system.SystemConfig,
@@ -82,6 +88,8 @@ const composed: Readonly<Record<string, JsonObject>> = {
     additionalProperties: true,
   },
   AppWriteAnswer: { oneOf: [reference("AppDetails"), reference("DryRunReport")] },
+  ModelWriteAnswer: { oneOf: [reference("ModelItem"), reference("ModelDryRunReport")] },
+  ModelStopAnswer: { oneOf: [reference("ModelList"), reference("ModelStopDryRun")] },
   Env: {
     type: "object",
     description: "Variables of the app: text, a number, a boolean, or a reference to a Secret.",

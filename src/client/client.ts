@@ -11,8 +11,6 @@ import type {
   ApplyBody,
   CreateSecretBody,
   DeletedView,
-  ModelList,
-  ModelView,
   PatchSecretBody,
   PutSecretBody,
   ResourceList,
@@ -33,6 +31,7 @@ import type {
 import { appCalls } from "./app-calls.ts";
 import { buildCalls } from "./build-calls.ts";
 import { eventCalls } from "./event-calls.ts";
+import { modelCalls } from "./model-calls.ts";
 import { type ClientOptions, segment, Transport } from "./transport.ts";
 import { webhookCalls } from "./webhook-calls.ts";
 
@@ -53,6 +52,7 @@ export function createClient(options: ClientOptions) {
     apps: appCalls(transport),
     builds: buildCalls(transport),
     events: eventCalls(transport),
+    models: modelCalls(transport),
     webhooks: webhookCalls(transport),
 
     health: (signal?: AbortSignal): Promise<Health> => get("/api/health", signal),
@@ -143,17 +143,6 @@ export function createClient(options: ClientOptions) {
     system: {
       info: (signal?: AbortSignal): Promise<SystemInfo> => get("/api/system/info", signal),
       config: (): Promise<SystemConfig> => get("/api/system/config"),
-    },
-
-    models: {
-      list: (): Promise<ModelList> => get("/api/llm/models"),
-      /** `id` as org/name. */
-      download: (id: string): Promise<ModelView> =>
-        transport.json("POST", `/api/llm/models/${segment(id)}/download`),
-      start: (model: string): Promise<ModelView> =>
-        transport.json("POST", "/api/llm/start", { body: { model } }),
-      stop: (model?: string): Promise<ModelView> =>
-        transport.json("POST", "/api/llm/stop", model === undefined ? {} : { body: { model } }),
     },
 
     /** A consistent copy of the store, as a stream of bytes. */

@@ -5,6 +5,7 @@ import type { Manifest } from "../../resources/kinds.ts";
 import type { Resource } from "../../resources/resource.ts";
 import { issueText, readManifest } from "../../resources/validate.ts";
 import type { PlanView } from "../../resources/wire/apps.ts";
+import type { ModelPlanView } from "../../resources/wire/models.ts";
 import { ApplyAnswer, ApplyBody } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/schema.ts";
 import type { ApplyResult } from "../../store/store.ts";
@@ -14,6 +15,7 @@ import type { Api, ApiContext } from "../context.ts";
 import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
 import { refuseServerFolder } from "../server-folders.ts";
 import { fieldChangeView, planView } from "../views/changes.ts";
+import { modelPlanView } from "../views/models.ts";
 
 const ApplyQuery = Type.Object({ ...writeQueryFields }, closed);
 
@@ -28,7 +30,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Apply manifests: create what is missing, change what differs",
         description:
-          "All or none: everything is validated before anything is store.apply. With dry_run nothing is written, and each App comes with its plan.",
+          "All or none: everything is validated before anything is written. With dry_run nothing is written, and each App and Model comes with its plan.",
         tags: ["resources"],
         body: ApplyBody,
         querystring: ApplyQuery,
@@ -87,6 +89,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
           generation: result.resource.metadata.generation,
           changes: result.changes.map((change) => fieldChangeView(change)),
           plan: plans[index]?.plan ?? null,
+          model_plan: plans[index]?.modelPlan ?? null,
           plan_message: plans[index]?.message ?? null,
         })),
       };
@@ -98,21 +101,21 @@ export function applyRoutes(api: Api, context: ApiContext): void {
     resource: Resource,
     alongside: readonly PlannedResource[],
     signal: AbortSignal,
-  ): Promise<{ plan: PlanView | null; message: string | null }> {
-    if (!isApp(resource)) return { plan: null, message: null };
+  ): Promise<{ plan?: PlanView; modelPlan?: ModelPlanView; message?: string }> {
+    const { control } = context;
+    const { name, annotations } = resource.metadata;
     try {
-      const { name, annotations } = resource.metadata;
-      const plan = await context.control.planApp(
-        name,
-        resource.spec,
-        signal,
-        annotations,
-        alongside,
-      );
-      return { plan: planView(plan), message: null };
+      if (isApp(resource)) {
+        const { spec } = resource;
+        const plan = await control.planApp(name, spec, signal, annotations, alongside);
+        return { plan: planView(plan) };
+      }
+      if (!isModel(resource)) return {};
+      const plan = await control.planModel(name, resource.spec, signal, alongside);
+      return { modelPlan: modelPlanView(plan) };
     } catch (error) {
       if (!(error instanceof BerthError) || isAbort(error)) throw error;
-      return { plan: null, message: error.message };
+      return { message: error.message };
     }
   }
 }
@@ -124,6 +127,10 @@ function actionOf(result: ApplyResult): "created" | "configured" | "unchanged" {
 
 function isApp(resource: Resource): resource is Resource<"App"> {
   return resource.kind === "App";
+}
+
+function isModel(resource: Resource): resource is Resource<"Model"> {
+  return resource.kind === "Model";
 }
 
 /** Throws InvalidSpecError with every issue of every manifest. */

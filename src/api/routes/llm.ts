@@ -1,10 +1,10 @@
 import { Type } from "typebox";
 import { BerthError } from "../../base/errors.ts";
-import { ModelList, ModelView, StartModelBody } from "../../resources/wire/resources.ts";
+import { ModelList, ModelView, StartModelBody } from "../../resources/wire/models.ts";
 import { closed } from "../../resources/wire/schema.ts";
 import { answers, EmptyBody, NoQuery } from "../answers.ts";
 import type { Api, ApiContext } from "../context.ts";
-import { modelView } from "../views/resources.ts";
+import { modelView } from "../views/models.ts";
 
 /** A repository id, such as org/name, or the name of a Model resource. */
 const modelIdPattern = "^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$";
@@ -32,7 +32,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       },
     },
     async () => {
-      const models = store.list("Model").map((model) => modelView(model));
+      const models = store.list("Model").map((model) => modelView(model, undefined, false));
       return { models, total: models.length };
     },
   );

@@ -2,7 +2,6 @@ import type { AppSource } from "../../resources/app.ts";
 import type { Resource } from "../../resources/resource.ts";
 import {
   type AppStatus,
-  type Condition,
   type ContainerStatus,
   findCondition,
   type Phase,
@@ -10,13 +9,14 @@ import {
 import type {
   AppDetails,
   AppItem,
-  ConditionView,
   ContainerView,
   RevisionView,
 } from "../../resources/wire/apps.ts";
 import type { BuildRecord, EventRecord, Revision } from "../../store/store.ts";
 import { buildView } from "./builds.ts";
+import { conditionView } from "./conditions.ts";
 import { eventView } from "./events.ts";
+import { managerOf } from "./managers.ts";
 
 /** An App as a list shows it. Pure: the same resource gives the same item. */
 export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
@@ -103,13 +103,6 @@ function phaseOf(app: Resource<"App">): Phase {
     : app.status.phase;
 }
 
-/** The manager that declares the resource, which for a spec file is `file:<path>`. */
-export function managerOf(resource: Resource): string {
-  const managers = Object.entries(resource.metadata.managers);
-  const declaring = managers.find(([, entry]) => entry.declares);
-  return declaring?.[0] ?? managers[0]?.[0] ?? "api";
-}
-
 function messageOf(app: Resource<"App">): string {
   const { metadata, status } = app;
   if (metadata.deletionTimestamp !== null) return "being deleted";
@@ -122,17 +115,6 @@ function messageOf(app: Resource<"App">): string {
 
 function isObserved(app: Resource<"App">, status: AppStatus): boolean {
   return status.observedGeneration >= app.metadata.generation;
-}
-
-function conditionView(condition: Condition): ConditionView {
-  return {
-    type: condition.type,
-    status: condition.status,
-    reason: condition.reason,
-    message: condition.message,
-    last_transition_time: condition.lastTransitionTime,
-    observed_generation: condition.observedGeneration,
-  };
 }
 
 function containerView(container: ContainerStatus): ContainerView {

@@ -1,14 +1,9 @@
 import type { Manifest } from "../../resources/kinds.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { TokenView } from "../../resources/wire/auth.ts";
-import type {
-  ModelView,
-  ResourceView,
-  SecretView,
-  TemplateView,
-} from "../../resources/wire/resources.ts";
+import type { ResourceView, SecretView, TemplateView } from "../../resources/wire/resources.ts";
 import type { TokenRecord } from "../../store/store.ts";
-import { managerOf } from "./app.ts";
+import { managerOf } from "./managers.ts";
 
 /** Any resource in the form of its manifest. What a reconciler keeps for itself in a status stays there. */
 export function resourceView(resource: Resource): ResourceView {
@@ -82,24 +77,6 @@ export function templateView(template: Manifest<"Template">, isBuiltIn: boolean)
     website: spec.website ?? null,
     companions: (spec.companions ?? []).map((companion) => companion.suffix),
     built_in: isBuiltIn,
-  };
-}
-
-/** A Model that no controller looks after yet: nothing of it is on disk. */
-export function modelView(model: Resource<"Model">): ModelView {
-  return {
-    id: model.spec.source,
-    name: model.metadata.name,
-    status: "absent",
-    size_bytes: null,
-    downloaded_bytes: 0,
-    progress: 0,
-    quantization: model.spec.quantization ?? null,
-    context_length: model.spec.contextSize ?? null,
-    file: model.spec.file ?? null,
-    sha256: model.spec.sha256 ?? null,
-    running: false,
-    error: null,
   };
 }
 

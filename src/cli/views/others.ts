@@ -1,5 +1,6 @@
 import { formatBytes } from "../../base/units.ts";
-import type { ModelView, SecretView, TemplateView } from "../../resources/wire/resources.ts";
+import type { ModelView } from "../../resources/wire/models.ts";
+import type { SecretView, TemplateView } from "../../resources/wire/resources.ts";
 import { formatAge } from "../output/age.ts";
 import { type Colors, colourOfStatus } from "../output/colours.ts";
 import { type Listing, listing } from "../output/print.ts";

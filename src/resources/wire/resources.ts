@@ -4,6 +4,7 @@ import { type Kind, kinds, type Manifest, type SpecOf } from "../kinds.ts";
 import type { StatusOf } from "../resource.ts";
 import { SecretSpec } from "../secret.ts";
 import { PlanView } from "./apps.ts";
+import { ModelPlanView } from "./models.ts";
 import {
   Component,
   closed,
@@ -75,9 +76,10 @@ export const ApplyResultView = Type.Object(
     generation: Type.Integer(),
     changes: Type.Array(FieldChangeView),
     plan: NullableOf(PlanView),
+    model_plan: NullableOf(ModelPlanView),
     plan_message: Type.Unsafe<string | null>({
       ...NullableString,
-      description: "why there is no plan, where an App has none",
+      description: "why there is no plan, where an App or a Model has none",
     }),
   },
   closed,
@@ -177,43 +179,3 @@ export const TemplateList = Type.Object(
   closed,
 );
 export type TemplateList = Static<typeof TemplateList>;
-
-const modelStates = [
-  "absent",
-  "downloading",
-  "ready",
-  "starting",
-  "running",
-  "stopping",
-  "failed",
-] as const;
-
-export const ModelView = Type.Object(
-  {
-    id: Type.String({ description: "repository id, such as org/name; URL-encoded in paths" }),
-    name: Type.String({ description: "name of the Model resource" }),
-    status: OneOf(modelStates),
-    size_bytes: NullableInteger,
-    downloaded_bytes: Type.Integer(),
-    progress: Type.Number({ description: "0 to 1" }),
-    quantization: NullableString,
-    context_length: NullableInteger,
-    file: NullableString,
-    sha256: NullableString,
-    running: Type.Boolean(),
-    error: NullableString,
-  },
-  closed,
-);
-export type ModelView = Static<typeof ModelView>;
-
-export const ModelList = Type.Object(
-  { models: Type.Array(ModelView), total: Type.Integer() },
-  closed,
-);
-export type ModelList = Static<typeof ModelList>;
-
-export const StartModelBody = Type.Object(
-  { model: Type.String({ minLength: 1, maxLength: 1024 }) },
-  closed,
-);

@@ -1,0 +1,13 @@
+import type { Condition } from "../../resources/status.ts";
+import type { ConditionView } from "../../resources/wire/apps.ts";
+
+export function conditionView(condition: Condition): ConditionView {
+  return {
+    type: condition.type,
+    status: condition.status,
+    reason: condition.reason,
+    message: condition.message,
+    last_transition_time: condition.lastTransitionTime,
+    observed_generation: condition.observedGeneration,
+  };
+}

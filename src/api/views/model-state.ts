@@ -1,0 +1,97 @@
+import type { ModelProgress } from "../../controller/port.ts";
+import type { ModelPhase, ModelStatus } from "../../resources/model-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import { findCondition } from "../../resources/status.ts";
+import type { ModelView } from "../../resources/wire/models.ts";
+
+export type ModelState = Pick<
+  ModelView,
+  | "status"
+  | "step"
+  | "size_bytes"
+  | "downloaded_bytes"
+  | "progress"
+  | "bytes_per_second"
+  | "message"
+  | "error"
+>;
+
+/** What is so with a Model now: its status, and what `progress` tells that is newer. Pure. */
+export function modelState(
+  model: Resource<"Model">,
+  progress: ModelProgress | undefined,
+): ModelState {
+  const { status } = model;
+  const transfer =
+    progress?.step === "downloading" || progress?.step === "verifying" ? progress : undefined;
+  const size = transfer?.totalBytes ?? status?.sizeBytes ?? null;
+  const stored = status?.downloadedBytes ?? 0;
+  const downloaded =
+    transfer === undefined
+      ? stored
+      : transfer.step === "downloading"
+        ? transfer.doneBytes
+        : (size ?? transfer.doneBytes);
+  const phase = phaseOf(model, progress);
+  const isWhole = transfer === undefined && isOnDisk(model);
+  return {
+    status: phase,
+    step: progress?.step ?? null,
+    size_bytes: size,
+    downloaded_bytes: downloaded,
+    progress: isWhole ? 1 : part(transfer?.doneBytes ?? stored, size),
+    bytes_per_second: transfer?.bytesPerSecond ?? null,
+    message: messageOf(model),
+    error: errorOf(model),
+  };
+}
+
+/** Whole and verified, as far as the status knows; true also of what a newer spec does not want any more. */
+export function isOnDisk({ status }: Resource<"Model">): boolean {
+  return (
+    status !== null &&
+    (status.loaded !== null || findCondition(status.conditions, "Downloaded")?.status === "True")
+  );
+}
+
+/** Whether the status speaks of the newest generation. */
+export function isObserved(
+  model: Resource<"Model">,
+): model is Resource<"Model"> & { readonly status: ModelStatus } {
+  return model.status !== null && model.status.observedGeneration >= model.metadata.generation;
+}
+
+/** The phase, as far as it is true: what a status says of an older generation is not said of the newest one. */
+function phaseOf(model: Resource<"Model">, progress: ModelProgress | undefined): ModelPhase {
+  const { metadata, spec, status } = model;
+  if (metadata.deletionTimestamp !== null) return "deleting";
+  const phase = status?.phase ?? "absent";
+  if (phase === "absent") return progress === undefined ? "absent" : "downloading";
+  if (isObserved(model)) return phase;
+  if (phase === "running") return spec.running === true ? "starting" : "stopping";
+  if (phase !== "failed") return phase;
+  return isOnDisk(model) ? "ready" : "absent";
+}
+
+function messageOf(model: Resource<"Model">): string {
+  const { metadata, status } = model;
+  if (metadata.deletionTimestamp !== null) return "being deleted";
+  if (status === null) return "accepted, not looked at yet";
+  if (!isObserved(model)) return `generation ${metadata.generation} is not looked at yet`;
+  const stalled = findCondition(status.conditions, "Stalled");
+  if (stalled?.status === "True") return stalled.message;
+  return findCondition(status.conditions, "Ready")?.message ?? "";
+}
+
+/** Why it failed, or what is tried again; null while all goes well. */
+function errorOf(model: Resource<"Model">): string | null {
+  if (!isObserved(model) || model.metadata.deletionTimestamp !== null) return null;
+  const { conditions, nextRetryAt } = model.status;
+  const stalled = findCondition(conditions, "Stalled");
+  if (stalled?.status === "True") return stalled.message;
+  return nextRetryAt === null ? null : (findCondition(conditions, "Ready")?.message ?? null);
+}
+
+function part(bytes: number, of: number | null): number {
+  return of === null || of <= 0 ? 0 : Math.min(1, bytes / of);
+}

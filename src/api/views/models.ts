@@ -1,0 +1,252 @@
+import type { AssistantModel } from "../../controller/models/assistant/port.ts";
+import type { ModelPlanReport, ModelProgress } from "../../controller/port.ts";
+import type { Manifest } from "../../resources/kinds.ts";
+import type { ModelSpec } from "../../resources/model.ts";
+import { isRepository } from "../../resources/model-source.ts";
+import type { ModelPhase } from "../../resources/model-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import { findCondition } from "../../resources/status.ts";
+import type {
+  ModelDetails,
+  ModelPlanView,
+  ModelProgressView,
+  ModelView,
+} from "../../resources/wire/models.ts";
+import type { EventRecord } from "../../store/store.ts";
+import { fieldChangeView } from "./changes.ts";
+import { conditionView } from "./conditions.ts";
+import { eventView } from "./events.ts";
+import { managerOf } from "./managers.ts";
+import { modelState } from "./model-state.ts";
+
+/** A Model as a list shows it. `isShared`: another Model has the same repository, so that it is no name. */
+export function modelView(
+  model: Resource<"Model">,
+  progress: ModelProgress | undefined,
+  isShared: boolean,
+): ModelView {
+  const { metadata, spec, status } = model;
+  const [file] = status?.files ?? [];
+  const facts = status?.facts ?? null;
+  const quantization =
+    facts?.quantization ?? status?.memory.pin?.model.quantization ?? spec.quantization ?? null;
+  const state = modelState(model, progress);
+  return {
+    ...identity(metadata.name, spec, "resource"),
+    description: metadata.annotations["description"] ?? null,
+    ...state,
+    ready: isModelReady(model),
+    running: state.status === "running",
+    file: file?.name ?? spec.file ?? null,
+    sha256: file?.sha256 ?? spec.sha256 ?? null,
+    commit: status?.commit ?? null,
+    architecture: facts?.architecture ?? null,
+    parameters: facts?.parameters ?? null,
+    quantization,
+    kind: facts?.kind ?? null,
+    context_length:
+      status?.loaded?.contextTokens ?? spec.contextSize ?? facts?.contextTokens ?? null,
+    max_context_length: facts?.contextTokens ?? null,
+    memory_bytes: status?.loaded?.memoryBytes ?? facts?.memoryBytes.wanted ?? null,
+    aliases: aliasesOf(spec.source, quantization, isShared),
+    managed_by: managerOf(model),
+    created_at: metadata.creationTimestamp,
+    loaded_at: status?.loaded?.since ?? null,
+    generation: metadata.generation,
+    observed_generation: status?.observedGeneration ?? 0,
+  };
+}
+
+/** What the catalog offers, and nobody has asked for yet. */
+export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelView {
+  return {
+    ...nothingKnown,
+    ...identity(metadata.name, spec, "catalog"),
+    description: metadata.annotations?.["description"] ?? null,
+    status: "absent",
+    message: "known from the catalog, not downloaded",
+    file: spec.file ?? null,
+    sha256: spec.sha256 ?? null,
+    quantization: spec.quantization ?? null,
+    context_length: spec.contextSize ?? null,
+    aliases: aliasesOf(spec.source, spec.quantization ?? null, false),
+    managed_by: "catalog",
+  };
+}
+
+/** A file that a person put into the assistant's own folder. */
+export function ownModelView(model: AssistantModel): ModelView {
+  const status = ownPhases[model.state];
+  return {
+    ...nothingKnown,
+    id: model.id,
+    name: model.id,
+    origin: "assistant",
+    source: model.path === null ? null : "file",
+    status,
+    message: "a file in the assistant's own folder; it is loaded when a request asks for it",
+    ready: status === "ready" || status === "running",
+    running: status === "running",
+    aliases: [],
+    size_bytes: model.sizeBytes,
+    downloaded_bytes: model.sizeBytes ?? 0,
+    progress: 1,
+    file: model.path?.split(/[/\\]/).at(-1) ?? null,
+    context_length: model.contextTokens ?? model.wanted.contextTokens,
+    memory_bytes: model.memoryBytes,
+    managed_by: "assistant",
+    loaded_at: model.loadedAt,
+    error: model.error?.message ?? null,
+  };
+}
+
+const ownPhases: Readonly<Record<AssistantModel["state"], ModelPhase>> = {
+  unloaded: "ready",
+  loading: "starting",
+  resident: "running",
+  unloading: "stopping",
+  failed: "failed",
+};
+
+const nothingKnown = {
+  description: null,
+  step: null,
+  size_bytes: null,
+  downloaded_bytes: 0,
+  progress: 0,
+  bytes_per_second: null,
+  ready: false,
+  running: false,
+  file: null,
+  sha256: null,
+  revision: null,
+  commit: null,
+  architecture: null,
+  parameters: null,
+  quantization: null,
+  kind: null,
+  context_length: null,
+  max_context_length: null,
+  memory_bytes: null,
+  created_at: null,
+  loaded_at: null,
+  generation: null,
+  observed_generation: null,
+  error: null,
+} as const;
+
+function identity(name: string, spec: ModelSpec, origin: "resource" | "catalog") {
+  return {
+    id: isRepository(spec.source) ? spec.source : name,
+    name,
+    origin,
+    source: sourceText(spec.source),
+    revision: spec.revision ?? null,
+  };
+}
+
+/** Of a URL what is no secret; a file of the server is named in the spec, for who may see that. */
+function sourceText(source: string): string {
+  if (isRepository(source)) return source;
+  const url = URL.canParse(source) ? new URL(source) : undefined;
+  return url?.protocol === "https:" || url?.protocol === "http:"
+    ? `${url.origin}${url.pathname}`
+    : "file";
+}
+
+/** As the assistant knows it too: the repository, and the repository with its quantization. */
+function aliasesOf(source: string, quantization: string | null, isShared: boolean): string[] {
+  if (!isRepository(source)) return [];
+  return [
+    ...(isShared ? [] : [source]),
+    ...(quantization === null ? [] : [`${source}:${quantization}`]),
+  ];
+}
+
+export function modelDetails(
+  item: ModelView,
+  model: Resource<"Model">,
+  events: readonly EventRecord[],
+): ModelDetails {
+  const { metadata, spec, status } = model;
+  return {
+    ...item,
+    spec,
+    labels: { ...metadata.labels },
+    conditions: (status?.conditions ?? []).map((condition) => conditionView(condition)),
+    files: (status?.files ?? []).map((file) => ({
+      name: file.name,
+      size_bytes: file.sizeBytes,
+      sha256: file.sha256,
+    })),
+    memory: {
+      loaded_bytes: status?.loaded?.memoryBytes ?? null,
+      wanted_bytes: status?.facts?.memoryBytes.wanted ?? null,
+      least_bytes: status?.facts?.memoryBytes.least ?? null,
+    },
+    sequences: status?.loaded?.sequences ?? null,
+    next_retry_at: status?.nextRetryAt ?? null,
+    owners: { ...metadata.owners },
+    events: events.map((event) => eventView(event)),
+  };
+}
+
+/** The details of what is no Model: `spec` is what one would be made of. */
+export function plainModelDetails(item: ModelView, spec: ModelSpec | null): ModelDetails {
+  return {
+    ...item,
+    spec,
+    labels: {},
+    conditions: [],
+    files:
+      item.file === null || item.origin === "catalog"
+        ? []
+        : [{ name: item.file, size_bytes: item.size_bytes, sha256: item.sha256 }],
+    memory: {
+      loaded_bytes: item.running ? item.memory_bytes : null,
+      wanted_bytes: null,
+      least_bytes: null,
+    },
+    sequences: null,
+    next_retry_at: null,
+    owners: {},
+    events: [],
+  };
+}
+
+export function modelProgressView(item: ModelView): ModelProgressView {
+  const { name, status, step, size_bytes, downloaded_bytes, progress } = item;
+  const { bytes_per_second, message, error } = item;
+  return {
+    name,
+    status,
+    step,
+    size_bytes,
+    downloaded_bytes,
+    progress,
+    bytes_per_second,
+    message,
+    error,
+  };
+}
+
+export function modelPlanView(plan: ModelPlanReport): ModelPlanView {
+  return {
+    model: plan.model,
+    generation: plan.generation,
+    operations: plan.operations.map(({ operation, target, cause }) => ({
+      operation,
+      target,
+      cause,
+    })),
+    changes: plan.changes.map((change) => fieldChangeView(change)),
+    blocked_by: plan.blockedBy,
+  };
+}
+
+/** True only where the Ready condition speaks of the newest generation. */
+export function isModelReady(model: Resource<"Model">): boolean {
+  if (model.metadata.deletionTimestamp !== null) return false;
+  const ready = findCondition(model.status?.conditions ?? [], "Ready");
+  return ready?.status === "True" && ready.observedGeneration === model.metadata.generation;
+}

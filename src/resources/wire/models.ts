@@ -1,0 +1,191 @@
+import { type Static, Type } from "typebox";
+import { ModelSpec } from "../model.ts";
+import { modelPhases } from "../model-status.ts";
+import { ConditionView } from "./apps.ts";
+import { EventView } from "./events.ts";
+import {
+  Component,
+  closed,
+  FieldChangeView,
+  NullableInteger,
+  NullableOf,
+  NullableString,
+  OneOf,
+  StringMap,
+} from "./schema.ts";
+
+const modelSteps = ["resolving", "waiting", "downloading", "verifying"] as const;
+const NullableStep = Type.Unsafe<(typeof modelSteps)[number] | null>({
+  type: ["string", "null"],
+  enum: [...modelSteps, null],
+  description:
+    "what is under way: the source is asked, other downloads come first, bytes come, they are checked",
+});
+
+const textOrNull = (description: string) =>
+  Type.Unsafe<string | null>({ type: ["string", "null"], description });
+const integerOrNull = (description: string) =>
+  Type.Unsafe<number | null>({ type: ["integer", "null"], description });
+
+const modelOrigins = ["resource", "catalog", "assistant"] as const;
+
+/** How far a model is. Bytes are whole numbers, never text. */
+const progressFields = {
+  status: OneOf(modelPhases),
+  step: NullableStep,
+  size_bytes: integerOrNull("of all files; null while nobody has told"),
+  downloaded_bytes: Type.Integer({ description: "on disk, whole files and parts" }),
+  progress: Type.Number({ description: "0 to 1, of the step under way; 1 once all is on disk" }),
+  bytes_per_second: integerOrNull("of the step under way, over the last seconds"),
+  message: Type.String({ description: "for people: what is so, and what to do about it" }),
+};
+
+const itemFields = {
+  id: Type.String({
+    description:
+      "repository id, such as org/name (org%2Fname in a path); the name where it has none",
+  }),
+  name: Type.String({
+    description: "of the Model, and what requests to the assistant call it",
+  }),
+  origin: Type.Unsafe<(typeof modelOrigins)[number]>({
+    type: "string",
+    enum: [...modelOrigins],
+    description:
+      "resource: a Model; catalog: known, and not here yet; assistant: a file in the assistant's own folder",
+  }),
+  source: textOrNull("repository id, URL, or the word file"),
+  description: NullableString,
+  ...progressFields,
+  ready: Type.Boolean({ description: "as its newest generation wants it" }),
+  running: Type.Boolean({ description: "in memory, and answers" }),
+  file: textOrNull("the one that is loaded; the first part of a split model"),
+  sha256: textOrNull("of that file"),
+  revision: textOrNull("branch, tag or commit that was asked for"),
+  commit: textOrNull("what the revision stood for"),
+  architecture: NullableString,
+  parameters: integerOrNull("how many weights it has"),
+  quantization: textOrNull("such as Q4_K_M"),
+  kind: Type.Unsafe<"chat" | "completion" | "embedding" | null>({
+    type: ["string", "null"],
+    enum: ["chat", "completion", "embedding", null],
+    description: "null until its file has been read",
+  }),
+  context_length: integerOrNull("tokens of context, as loaded or as asked for, else its own"),
+  max_context_length: integerOrNull("tokens that it was trained with"),
+  memory_bytes: integerOrNull("what it takes in memory, or would take"),
+  aliases: Type.Array(Type.String(), { description: "further ids of it" }),
+  managed_by: Type.String({ description: "api, cli, file:<path>, catalog or assistant" }),
+  created_at: textOrNull("RFC 3339 in UTC; null where there is no Model"),
+  loaded_at: textOrNull("since when it is in memory"),
+  generation: integerOrNull("null where there is no Model"),
+  observed_generation: NullableInteger,
+  error: textOrNull("why it failed, or what is tried again"),
+};
+
+export const ModelView = Type.Object(itemFields, closed);
+export type ModelView = Static<typeof ModelView>;
+
+export const ModelList = Type.Object(
+  { models: Type.Array(ModelView), total: Type.Integer() },
+  closed,
+);
+export type ModelList = Static<typeof ModelList>;
+
+export const ModelFileView = Type.Object(
+  {
+    name: Type.String(),
+    size_bytes: NullableInteger,
+    sha256: textOrNull("hexadecimal; null where the source names none and it is not here yet"),
+  },
+  closed,
+);
+export type ModelFileView = Static<typeof ModelFileView>;
+
+export const ModelDetails = Type.Object(
+  {
+    ...itemFields,
+    spec: Type.Unsafe<ModelSpec | null>({
+      ...Component<ModelSpec>("ModelSpec"),
+      type: ["object", "null"],
+    }),
+    labels: StringMap(),
+    conditions: Type.Array(ConditionView),
+    files: Type.Array(ModelFileView),
+    memory: Type.Object(
+      {
+        loaded_bytes: integerOrNull("what it takes now"),
+        wanted_bytes: integerOrNull("with all that the engine would like to give it"),
+        least_bytes: integerOrNull("with the least that is of use"),
+      },
+      closed,
+    ),
+    sequences: integerOrNull("requests that it serves at once, while it is in memory"),
+    next_retry_at: NullableString,
+    owners: StringMap({ description: "which manager owns which field, by JSON Pointer" }),
+    events: Type.Array(EventView, { description: "the last 20, newest first" }),
+  },
+  closed,
+);
+export type ModelDetails = Static<typeof ModelDetails>;
+
+/** The data of one `progress` event of a model. */
+export const ModelProgressView = Type.Object(
+  { name: Type.String(), ...progressFields, error: NullableString },
+  closed,
+);
+export type ModelProgressView = Static<typeof ModelProgressView>;
+
+export const ModelPlanView = Type.Object(
+  {
+    model: Type.String(),
+    generation: Type.Integer(),
+    operations: Type.Array(
+      Type.Object(
+        { operation: Type.String(), target: Type.String(), cause: Type.String() },
+        closed,
+      ),
+    ),
+    changes: Type.Array(FieldChangeView),
+    blocked_by: NullableString,
+  },
+  closed,
+);
+export type ModelPlanView = Static<typeof ModelPlanView>;
+
+/** The answer of a write of one model with `dry_run=true`: nothing has changed. */
+export const ModelDryRunReport = Type.Object(
+  {
+    dry_run: Type.Literal(true),
+    kind: Type.String(),
+    name: Type.String(),
+    message: Type.String({ description: "what the write would do, in a sentence" }),
+    changes: Type.Array(FieldChangeView),
+    plan: NullableOf(ModelPlanView),
+  },
+  closed,
+);
+export type ModelDryRunReport = Static<typeof ModelDryRunReport>;
+
+/** The answer of a stop with `dry_run=true`: one report for each model that would be stopped. */
+export const ModelStopDryRun = Type.Object(
+  { dry_run: Type.Literal(true), reports: Type.Array(ModelDryRunReport) },
+  closed,
+);
+export type ModelStopDryRun = Static<typeof ModelStopDryRun>;
+
+const ModelId = Type.String({
+  minLength: 1,
+  maxLength: 1024,
+  description: "name or id of a model",
+});
+
+export const StartModelBody = Type.Object({ model: ModelId }, closed);
+export type StartModelBody = Static<typeof StartModelBody>;
+
+export const StopModelBody = Type.Unsafe<{ model?: string } | null>({
+  type: ["object", "null"],
+  properties: { model: ModelId },
+  additionalProperties: false,
+  description: "without a model, every one that is to run is stopped",
+});
