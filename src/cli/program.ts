@@ -9,6 +9,7 @@ import { addAudit } from "./verbs/audit.ts";
 import { addBackup } from "./verbs/backup.ts";
 import { addBuild } from "./verbs/build.ts";
 import { addBuilds } from "./verbs/builds.ts";
+import { addChat } from "./verbs/chat.ts";
 import { addCompletion } from "./verbs/completion.ts";
 import { addConfig } from "./verbs/config.ts";
 import { addCreate } from "./verbs/create.ts";
@@ -106,6 +107,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   addEvents(program, cli);
   addTemplates(program, cli);
   addModels(program, cli);
+  addChat(program, cli);
 
   program.commandsGroup(groups.change);
   addCreate(program, cli);

@@ -1,0 +1,43 @@
+import { BerthError } from "../../base/errors.ts";
+import { ChatError } from "../../client/chat.ts";
+
+/** The same failure with the command that a person at a terminal would try next. */
+export function withHint(error: unknown, isConversation: boolean): unknown {
+  if (!(error instanceof ChatError)) return error;
+  const [message, hint] = wordsFor(error, isConversation);
+  return new BerthError(error.code, message, { hint, cause: error });
+}
+
+function wordsFor(
+  { reason, message }: ChatError,
+  isConversation: boolean,
+): [message: string, hint: string | undefined] {
+  switch (reason) {
+    case "no_model":
+      return [
+        "the assistant has no model to talk to",
+        "`berth models start NAME` starts one of `berth models ls --all`; `berth models pull ORG/NAME` gets one",
+      ];
+    case "model_not_found":
+      return [message, "`berth models ls` lists them; `berth models start NAME` starts one"];
+    case "context_length_exceeded":
+      return [
+        message,
+        isConversation
+          ? "/clear begins anew; `berth models start NAME --context TOKENS` gives it more"
+          : "send less, or give it more: `berth models start NAME --context TOKENS`",
+      ];
+    case "insufficient_memory":
+      return [message, "`berth models stop NAME` makes room; `berth models ls` shows who has it"];
+    case "model_unusable":
+    case "engine_failed":
+      return [message, "`berth models ls` and `berth models show NAME` tell more"];
+    case "queue_full":
+    case "shutting_down":
+      return [message, "ask again in a moment"];
+    case "ledger_unavailable":
+      return [message, "`berth ledger verify`; where the disk is full, make room"];
+    default:
+      return [message, undefined];
+  }
+}

@@ -1,0 +1,134 @@
+import { createInterface, type Interface } from "node:readline";
+import type { Readable } from "node:stream";
+import { Writable } from "node:stream";
+
+/** What a person did at the prompt. */
+export type Typed =
+  | { readonly type: "line"; readonly text: string; readonly isPasted: boolean }
+  /** Ctrl-C; `hadText`: something stood on the line, which is gone now. */
+  | { readonly type: "interrupt"; readonly hadText: boolean }
+  /** Ctrl-D, or the terminal has gone. */
+  | { readonly type: "end" };
+
+export interface LineReaderOptions {
+  readonly input: Readable;
+  readonly write: (text: string) => void;
+  /** Of the terminal; undefined where that is not known. */
+  readonly columns: () => number | undefined;
+}
+
+/** Terminals that know it mark what is pasted, so that its line breaks are no Enter. */
+const PASTE_MARKS_ON = "\u001b[?2004h";
+const PASTE_MARKS_OFF = "\u001b[?2004l";
+
+/**
+ * Reads lines at a terminal that something else writes to in between. Between two calls of `next` nothing is
+ * echoed; what is typed then stands at the next prompt, and Ctrl-C goes to whoever asked for it.
+ */
+export class LineReader implements Disposable {
+  readonly #options: LineReaderOptions;
+  readonly #reader: Interface;
+  readonly #ready: { readonly typed: Typed; readonly wasShown: boolean }[] = [];
+  readonly #onKey = (_text: unknown, key: { readonly name?: string } | undefined) => {
+    if (key?.name === "paste-start") this.#isPasting = true;
+    if (key?.name === "paste-end") this.#isPasting = false;
+  };
+  #isPasting = false;
+  #isMuted = true;
+  #hasEnded = false;
+  #wake: (() => void) | undefined;
+  #interrupted: (() => void) | undefined;
+
+  constructor(options: LineReaderOptions) {
+    this.#options = options;
+    const output = new Terminal(
+      (text) => {
+        if (!this.#isMuted) options.write(text);
+      },
+      () => options.columns(),
+    );
+    this.#reader = createInterface({ input: options.input, output, terminal: true });
+    options.input.on("keypress", this.#onKey);
+    this.#reader.on("line", (text) => {
+      this.#add({ type: "line", text, isPasted: this.#isPasting });
+    });
+    this.#reader.on("SIGINT", () => this.#onInterrupt());
+    this.#reader.on("close", () => {
+      this.#hasEnded = true;
+      this.#interrupted?.();
+      this.#add({ type: "end" });
+    });
+    options.write(PASTE_MARKS_ON);
+  }
+
+  /** Shows the prompt, and resolves with what a person does there. */
+  async next(prompt: string): Promise<Typed> {
+    if (this.#ready.length === 0 && !this.#hasEnded) {
+      this.#isMuted = false;
+      this.#reader.setPrompt(prompt);
+      this.#reader.prompt(true);
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      this.#wake = undefined;
+    }
+    this.#isMuted = true;
+    const first = this.#ready.shift();
+    if (first === undefined) return { type: "end" };
+    // Typed while the answer came: it is shown where it is taken up.
+    if (!first.wasShown && first.typed.type === "line")
+      this.#options.write(`${prompt}${first.typed.text}\n`);
+    return first.typed;
+  }
+
+  /** Calls back at each Ctrl-C, and when the terminal goes, until what it returns is called. */
+  onInterrupt(listener: () => void): () => void {
+    this.#interrupted = listener;
+    return () => {
+      this.#interrupted = undefined;
+    };
+  }
+
+  [Symbol.dispose](): void {
+    this.#options.input.off("keypress", this.#onKey);
+    this.#reader.close();
+    this.#options.write(PASTE_MARKS_OFF);
+  }
+
+  #onInterrupt(): void {
+    if (this.#isMuted) {
+      this.#interrupted?.();
+      return;
+    }
+    const hadText = this.#reader.line !== "";
+    this.#reader.write("", { ctrl: true, name: "e" });
+    this.#reader.write("", { ctrl: true, name: "u" });
+    this.#add({ type: "interrupt", hadText });
+  }
+
+  #add(typed: Typed): void {
+    this.#ready.push({ typed, wasShown: !this.#isMuted });
+    this.#wake?.();
+  }
+}
+
+/** As much of a terminal as readline asks for. */
+class Terminal extends Writable {
+  readonly #show: (text: string) => void;
+  readonly #columns: () => number | undefined;
+
+  constructor(show: (text: string) => void, columns: () => number | undefined) {
+    super({ decodeStrings: false });
+    this.#show = show;
+    this.#columns = columns;
+  }
+
+  get columns(): number | undefined {
+    return this.#columns();
+  }
+
+  override _write(chunk: string | Buffer, _encoding: string, done: () => void): void {
+    this.#show(chunk.toString());
+    done();
+  }
+}

@@ -1,0 +1,199 @@
+import type { ChatClient, ChatMessage, ServedModel } from "../../client/chat.ts";
+import type { Cli } from "../cli.ts";
+import { explain } from "../failure.ts";
+import { formatTable } from "../output/table.ts";
+import { printAnswer } from "./answer.ts";
+import { withHint } from "./chat-failure.ts";
+import { chooseModel } from "./choose-model.ts";
+import type { LineReader } from "./line-reader.ts";
+import { MessageLines } from "./message-lines.ts";
+import { cutOff } from "./one-shot.ts";
+import { type ChatSettings, requestOf } from "./settings.ts";
+
+const PROMPT = ">>> ";
+const PROMPT_INSIDE = "... ";
+
+const help = [
+  ["/clear", "forget what was said, and begin anew"],
+  [
+    "/system TEXT",
+    "tell the model how to be, from now on; without TEXT: shows it; `/system -` takes it away",
+  ],
+  ["/model NAME", "talk to another model, about the same; without NAME: shows which one it is"],
+  ["/models", "the models of the assistant"],
+  ["/exit", "leave; so does Ctrl-D"],
+  [
+    '"""',
+    "begins and ends a message of several lines; so does a \\ at the end of each line but the last",
+  ],
+  ["Ctrl-C", "stops an answer; at the prompt, twice: leaves"],
+] as const;
+
+/** A talk at a terminal, until a person leaves. What was said goes along with each message. */
+export class ChatSession {
+  readonly #cli: Cli;
+  readonly #client: ChatClient;
+  readonly #reader: LineReader;
+  readonly #settings: ChatSettings;
+  readonly #said: ChatMessage[] = [];
+  #model: ServedModel;
+  #system: string | undefined;
+
+  constructor(options: {
+    readonly cli: Cli;
+    readonly client: ChatClient;
+    readonly reader: LineReader;
+    readonly settings: ChatSettings;
+    readonly model: ServedModel;
+  }) {
+    this.#cli = options.cli;
+    this.#client = options.client;
+    this.#reader = options.reader;
+    this.#settings = options.settings;
+    this.#model = options.model;
+    this.#system = options.settings.system;
+  }
+
+  async run(): Promise<void> {
+    const lines = new MessageLines();
+    let isLeaving = false;
+    this.#remark(`${this.#aboutModel()}. /help lists commands, Ctrl-D leaves.`);
+    for (;;) {
+      const typed = await this.#reader.next(lines.isOpen ? PROMPT_INSIDE : PROMPT);
+      if (typed.type === "end") {
+        this.#cli.io.writeError("\n");
+        return;
+      }
+      if (typed.type === "interrupt") {
+        this.#cli.io.writeError("\n");
+        const hadText = typed.hadText || lines.isOpen;
+        lines.clear();
+        if (isLeaving && !hadText) return;
+        isLeaving = !hadText;
+        if (isLeaving) this.#remark("(Ctrl-C once more, or Ctrl-D, leaves)");
+        continue;
+      }
+      isLeaving = false;
+      const message = lines.add(typed.text, typed.isPasted);
+      if (message === undefined || message.trim() === "") continue;
+      const command = /^\/([a-z?]*)(?:\s+(.*))?$/is.exec(message.trim());
+      if (command === null) isLeaving = await this.#say(message);
+      else if ((await this.#obey(command[1] ?? "", (command[2] ?? "").trim())) === "leave") return;
+    }
+  }
+
+  /** True where a person stopped the answer: another Ctrl-C leaves then. */
+  async #say(message: string): Promise<boolean> {
+    const stopping = new AbortController();
+    const done = this.#reader.onInterrupt(() => stopping.abort());
+    const messages = [...this.#said, { role: "user", content: message } as const];
+    try {
+      const { text, end } = await printAnswer(
+        this.#cli,
+        this.#client,
+        requestOf(this.#model.id, messages, this.#system, this.#settings),
+        {
+          thoughts: this.#settings.thoughts,
+          isSilent: false,
+          waiting: this.#model.state === "resident" ? "..." : `loading ${this.#model.id} ...`,
+        },
+        stopping.signal,
+      );
+      // What came of a stopped answer was said too: the next message may go on from there.
+      if (text !== "") this.#said.push(...messages.slice(-1), { role: "assistant", content: text });
+      if (end === undefined) this.#remark("(stopped)");
+      else if (end.finishReason === "length") this.#remark(cutOff(this.#settings));
+      if (end !== undefined) this.#model = { ...this.#model, state: "resident" };
+      return end === undefined;
+    } catch (error) {
+      // The message is not part of the talk, so that it can be sent again.
+      this.#explain(withHint(error, true));
+      return false;
+    } finally {
+      done();
+    }
+  }
+
+  async #obey(command: string, rest: string): Promise<"leave" | "stay"> {
+    switch (command.toLowerCase()) {
+      case "exit":
+      case "bye":
+      case "quit":
+        return "leave";
+      case "help":
+      case "?": {
+        const width = Math.max(...help.map(([name]) => name.length));
+        await this.#cli.print(
+          help.map(([name, meaning]) => `  ${name.padEnd(width)}  ${meaning}`).join("\n"),
+        );
+        return "stay";
+      }
+      case "clear":
+        this.#said.length = 0;
+        this.#remark("what was said is forgotten");
+        return "stay";
+      case "system":
+        if (rest === "") this.#remark(this.#system ?? "there is no system text");
+        else {
+          this.#system = rest === "-" ? undefined : rest;
+          this.#remark(rest === "-" ? "the system text is gone" : "the system text is set");
+        }
+        return "stay";
+      case "model":
+        if (rest === "") this.#remark(this.#aboutModel());
+        else await this.#changeModel(rest);
+        return "stay";
+      case "models":
+        await this.#listModels();
+        return "stay";
+      default:
+        this.#cli.note(`there is no /${command}; /help lists what there is`);
+        return "stay";
+    }
+  }
+
+  async #changeModel(name: string): Promise<void> {
+    try {
+      this.#model = chooseModel(await this.#client.models(), name);
+      this.#remark(this.#aboutModel());
+    } catch (error) {
+      this.#explain(withHint(error, true));
+    }
+  }
+
+  async #listModels(): Promise<void> {
+    try {
+      const models = await this.#client.models();
+      await this.#cli.print(
+        formatTable(
+          models,
+          [
+            { header: "", value: ({ id }) => (id === this.#model.id ? "*" : " ") },
+            { header: "MODEL", value: ({ id }) => id },
+            { header: "ALIASES", value: ({ aliases }) => aliases.join(", "), shrinks: true },
+            { header: "KIND", value: ({ kind }) => kind },
+            { header: "STATE", value: ({ state }) => state },
+            { header: "CONTEXT", value: (model) => String(model.context_length ?? "") },
+          ],
+          { width: this.#cli.io.columns },
+        ),
+      );
+    } catch (error) {
+      this.#explain(withHint(error, true));
+    }
+  }
+
+  #aboutModel(): string {
+    const { id, context_length: tokens } = this.#model;
+    return tokens === null ? id : `${id}, up to ${tokens} tokens`;
+  }
+
+  #remark(text: string): void {
+    this.#cli.note(this.#cli.errorColours.dim(text));
+  }
+
+  #explain(error: unknown): void {
+    const { io, errorColours, globals } = this.#cli;
+    io.writeError(explain(error, errorColours, globals.verbose === true));
+  }
+}

@@ -1,0 +1,143 @@
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { BerthError } from "../../base/errors.ts";
+import type { ChatClient, ServedModel } from "../../client/chat.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+import { integerBetween, withExamples } from "../options.ts";
+
+/** As much as the assistant takes in one request. */
+const INPUT_BYTES_MAX = 4 * 1024 * 1024;
+
+interface ChatFlags {
+  readonly model?: string;
+  readonly system?: string;
+  readonly temperature?: number;
+  readonly maxTokens?: number;
+  readonly thoughts?: boolean;
+  readonly json?: boolean;
+  readonly output?: "json";
+  readonly port?: number;
+  readonly assistantUrl?: string;
+}
+
+export function addChat(program: Command, cli: Cli): void {
+  const command = program
+    .command("chat")
+    .summary("talk to a model of this machine")
+    .description(
+      "Talks to a model of the assistant on this machine. With a message, or with one on standard input, it prints the answer and ends; else it is a talk: Ctrl-C stops an answer, Ctrl-D leaves, /help tells more. The first word is the model, unless it has blanks in it, as a message in quotes has; without a model it is the one that is loaded.",
+    )
+    .argument("[model]", "id or alias of a model")
+    .argument("[message...]", "what to say")
+    .option("-m, --model <name>", "the model; all words are the message then")
+    .option("--system <text>", "tell the model how to be")
+    .option("--temperature <number>", "0 to 2", temperature)
+    .option("--max-tokens <number>", "end the answer after so many; -1: when it is done", maxTokens)
+    .option("--thoughts", "show what a model thinks before it answers")
+    .option("--json", "print the answer of one message as JSON; so does -o json")
+    .addOption(new Option("-o, --output <format>", "print in another form").choices(["json"]))
+    .option("--port <port>", "of the assistant", integerBetween(1, 65_535))
+    .option("--assistant-url <address>", "of the assistant (also BERTH_ASSISTANT_URL)");
+  withExamples(command, [
+    ["berth chat", "talk to the model that is loaded"],
+    ["berth chat small", "talk to the model small"],
+    ['berth chat small "Name three rivers"', "one answer"],
+    ["git diff | berth chat small Summarise this", "about what comes in"],
+    ['berth chat "Name three rivers" --json', "for scripts"],
+  ]).action(async (first: string | undefined, rest: string[], flags: ChatFlags) => {
+    if (cli.globals.url !== undefined)
+      throw new UsageError(
+        "chat talks to the assistant of this machine; --url names a server elsewhere",
+        "ssh -L 7777:127.0.0.1:7777 HOST, and then berth chat --port 7777",
+      );
+    const words = [...(first === undefined ? [] : [first]), ...rest];
+    const { name, message } = partsOf(words, flags.model);
+    const text = await withInput(cli, message);
+    const isJson = flags.json === true || flags.output === "json";
+    if (text === undefined && isJson)
+      throw new UsageError("--json goes with one message", 'berth chat "Name three rivers" --json');
+    const { findAssistant } = await import("../chat/find-assistant.ts");
+    const { ChatClient } = await import("../../client/chat.ts");
+    const client = new ChatClient({
+      url: findAssistant({
+        url: flags.assistantUrl,
+        port: flags.port,
+        dataDir: cli.globals.dataDir,
+        config: cli.globals.config,
+        environment: cli.io.environment,
+        workingDirectory: cli.io.workingDirectory,
+      }),
+    });
+    const settings = {
+      system: flags.system,
+      temperature: flags.temperature,
+      maxTokens: flags.maxTokens,
+      thoughts: flags.thoughts === true,
+    };
+    const model = await modelFor(client, name, flags.model === undefined ? words : []);
+    if (text !== undefined) {
+      const { askOnce } = await import("../chat/one-shot.ts");
+      return askOnce(cli, client, model, text, settings, isJson);
+    }
+    const { LineReader } = await import("../chat/line-reader.ts");
+    const { ChatSession } = await import("../chat/session.ts");
+    using reader = new LineReader({
+      input: cli.io.input,
+      write: (shown) => cli.io.writeError(shown),
+      columns: () => cli.io.columns,
+    });
+    await new ChatSession({ cli, client, reader, settings, model }).run();
+  });
+}
+
+/** Which of the words name the model, and which are the message. */
+function partsOf(
+  words: readonly string[],
+  model: string | undefined,
+): { name: string | undefined; message: string } {
+  const [first, ...rest] = words;
+  if (model !== undefined || first === undefined || /\s/.test(first))
+    return { name: model, message: words.join(" ") };
+  return { name: first, message: rest.join(" ") };
+}
+
+/** The message and what comes in behind it; undefined where a person is to type. Throws UsageError where there is neither. */
+async function withInput(cli: Cli, message: string): Promise<string | undefined> {
+  if (cli.io.inputIsTerminal) return message === "" ? undefined : message;
+  const { readAll } = await import("../read-input.ts");
+  const input = (await readAll(cli.io.input, INPUT_BYTES_MAX)).toString("utf8").trim();
+  const text = [message, input].filter((part) => part !== "").join("\n\n");
+  if (text === "")
+    throw new UsageError("there is nothing to say", 'berth chat small "Name three rivers"');
+  return text;
+}
+
+/** `words`: all that was said, where its first word was taken for the model. */
+async function modelFor(
+  client: ChatClient,
+  name: string | undefined,
+  words: readonly string[],
+): Promise<ServedModel> {
+  const { chooseModel } = await import("../chat/choose-model.ts");
+  const models = await client.models();
+  try {
+    return chooseModel(models, name);
+  } catch (error) {
+    const isUnknown = error instanceof BerthError && error.code === "not_found";
+    if (!isUnknown || words.length < 2) throw error;
+    // As likely somebody has left the quotes away.
+    const hint = `where it is part of what you say: berth chat ${JSON.stringify(words.join(" "))}`;
+    throw new BerthError("not_found", error.message, { hint, cause: error });
+  }
+}
+
+function temperature(text: string): number {
+  const value = Number(text);
+  if (!/^\d*\.?\d+$/.test(text) || value > 2)
+    throw new InvalidArgumentError("it must be a number from 0 to 2");
+  return value;
+}
+
+function maxTokens(text: string): number {
+  return text === "-1" ? -1 : integerBetween(1, 10_000_000)(text);
+}

@@ -1,0 +1,98 @@
+import { PassThrough } from "node:stream";
+import type { Environment } from "../../src/base/environment.ts";
+import type { CliIo } from "../../src/cli/io.ts";
+import { runCli } from "../../src/cli/main.ts";
+
+const LIMIT_MS = 10_000;
+
+export const key = { enter: "\r", interrupt: "\u0003", end: "\u0004", escape: "\u001b" } as const;
+
+/** A person at a terminal, with one command line in it, run in this process. */
+export class Terminal implements Disposable {
+  /** Resolves with the exit code. */
+  readonly ended: Promise<number>;
+  readonly #keyboard = new PassThrough();
+  readonly #listeners = new Set<() => void>();
+  readonly #interrupts = new Set<() => void>();
+  #screen = "";
+  #seen = 0;
+
+  constructor(
+    commandLine: readonly string[],
+    options: { environment?: Environment; columns?: number } = {},
+  ) {
+    const show = (text: string | Uint8Array) => {
+      this.#screen += typeof text === "string" ? text : Buffer.from(text).toString();
+      for (const listener of this.#listeners) listener();
+    };
+    const io: CliIo = {
+      environment: { HOME: "/nonexistent", NO_COLOR: "1", ...options.environment },
+      workingDirectory: "/",
+      input: this.#keyboard,
+      inputIsTerminal: true,
+      outputIsTerminal: true,
+      errorIsTerminal: true,
+      columns: options.columns ?? 100,
+      write: async (text) => show(text),
+      writeError: show,
+      now: () => Date.now(),
+      onInterrupt: (listener) => {
+        this.#interrupts.add(listener);
+        return () => this.#interrupts.delete(listener);
+      },
+    };
+    this.ended = runCli(commandLine, io);
+  }
+
+  /** All that was written, control sequences included. */
+  get screen(): string {
+    return this.#screen;
+  }
+
+  type(text: string): void {
+    this.#keyboard.write(text);
+  }
+
+  /** As a terminal does that is not read key by key. */
+  interrupt(): void {
+    for (const listener of this.#interrupts) listener();
+  }
+
+  /** Resolves when the text, or a match, has come after what was waited for before; control sequences aside. */
+  async shows(wanted: string | RegExp): Promise<void> {
+    const deadline = AbortSignal.timeout(LIMIT_MS);
+    for (;;) {
+      const rest = plain(this.#screen).slice(this.#seen);
+      const match = typeof wanted === "string" ? rest.indexOf(wanted) : rest.search(wanted);
+      if (match >= 0) {
+        const length =
+          typeof wanted === "string" ? wanted.length : (wanted.exec(rest)?.[0].length ?? 0);
+        this.#seen += match + length;
+        return;
+      }
+      if (deadline.aborted)
+        throw new Error(`${String(wanted)} did not come after ${JSON.stringify(rest)}`);
+      await this.#change(deadline);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#keyboard.end();
+  }
+
+  async #change(signal: AbortSignal): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        this.#listeners.delete(done);
+        resolve();
+      };
+      this.#listeners.add(done);
+      signal.addEventListener("abort", done, { once: true });
+    });
+  }
+}
+
+function plain(screen: string): string {
+  // oxlint-disable-next-line no-control-regex -- it is control sequences that have to go
+  return screen.replace(/\u001b\[[0-9;?]*[A-Za-z]|\r/g, "");
+}
