@@ -12,6 +12,8 @@ import { parseBytes, parseDuration } from "./units.ts";
 export interface AssistantConfig {
   /** system: local models on 7777. user: the companion of one person, on 7778. */
   readonly instance: "system" | "user";
+  /** Which program started it, as that one calls itself; undefined: a person did. */
+  readonly startedBy: string | undefined;
   readonly dataDir: string;
   /** On 127.0.0.1. 0: the system picks one. */
   readonly port: number;
@@ -47,6 +49,7 @@ export interface ConfiguredModel {
 export interface AssistantFlags {
   readonly system?: boolean | undefined;
   readonly user?: boolean | undefined;
+  readonly startedBy?: string | undefined;
   readonly dataDir?: string | undefined;
   readonly port?: string | undefined;
   readonly engine?: string | undefined;
@@ -96,6 +99,7 @@ export function loadAssistantConfig(input: {
   };
   return Object.freeze({
     instance,
+    startedBy: flags.startedBy || undefined,
     dataDir: assistantDataDir({ flag: flags.dataDir, environment, workingDirectory }),
     port: integer(setting("port", "PORT"), 0, 65_535) ?? portOf(instance),
     engine: oneOf(setting("engine", "ENGINE"), engines) ?? "auto",

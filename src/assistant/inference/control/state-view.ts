@@ -10,6 +10,8 @@ export interface StateView {
   /** Where the HTTP endpoint listens. */
   readonly url: string;
   readonly memory_bytes_max: number;
+  /** Which program started it, as that one calls itself; null: a person did. */
+  readonly started_by: string | null;
   readonly ledger: { readonly ok: boolean; readonly size: number };
   readonly models: readonly ModelView[];
 }
@@ -17,9 +19,14 @@ export interface StateView {
 export interface ModelView {
   readonly id: string;
   readonly aliases: readonly string[];
+  /** Of its file; null for the stub's. */
+  readonly path: string | null;
+  readonly size_bytes: number | null;
   readonly state: ModelState["state"];
   readonly pinned: boolean;
   readonly memory_bytes: number | null;
+  /** As it was registered; null: left to the daemon and the engine. */
+  readonly wanted: { readonly context_tokens: number | null; readonly sequences: number | null };
   readonly context_tokens: number | null;
   readonly sequences: number | null;
   readonly threads: number | null;
@@ -30,14 +37,33 @@ export interface ModelView {
   readonly error: { readonly code: string; readonly message: string } | null;
 }
 
+/** What POST /models/inspect answers. */
+export interface InspectedView {
+  readonly architecture: string;
+  readonly name: string | null;
+  readonly parameters: number | null;
+  readonly quantization: string | null;
+  /** What it was trained with, and can have at most. */
+  readonly context_tokens: number;
+  readonly kind: "chat" | "completion" | "embedding";
+  /** With all that it would be given where there is room, and with the least that is of use. */
+  readonly memory_bytes: { readonly wanted: number; readonly least: number };
+}
+
 export function modelView(state: ModelState & { readonly known: KnownModel }): ModelView {
   const { model, error, known } = state;
   return {
     id: state.id,
     aliases: known.aliases,
+    path: known.path === "" ? null : known.path,
+    size_bytes: known.sizeBytes ?? null,
     state: state.state,
     pinned: known.isPinned,
     memory_bytes: model?.memoryBytes ?? null,
+    wanted: {
+      context_tokens: known.wanted.contextTokens ?? null,
+      sequences: known.wanted.sequences ?? null,
+    },
     context_tokens: model?.contextTokens ?? null,
     sequences: model?.sequences ?? null,
     threads: model?.threads ?? null,

@@ -1,6 +1,7 @@
-import { readdir, stat } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { AssistantError } from "../../errors.ts";
+import { lookAtModelFile, splitPart } from "./model-file.ts";
 
 /** A model that could be loaded. */
 export interface KnownModel {
@@ -10,19 +11,31 @@ export interface KnownModel {
   readonly aliases: readonly string[];
   /** When its file was last written, in milliseconds since the Unix epoch: another time is another file. */
   readonly modifiedMs: number;
+  /** Of all its files; undefined where they cannot be looked at, and for the stub's, which has none. */
+  readonly sizeBytes: number | undefined;
   /** Loaded at start and kept: named on the command line, or wanted by whoever drives the control socket. */
   readonly isPinned: boolean;
   /** Of one sequence, in tokens; undefined: the engine decides. */
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
+  /** What it may take, beside what all models together may; undefined: no limit of its own. */
+  readonly memoryBytesMax: number | undefined;
+  /** What was asked for when it was registered; the two above have the daemon's own settings where nothing was. */
+  readonly wanted: {
+    readonly contextTokens: number | undefined;
+    readonly sequences: number | undefined;
+  };
 }
 
 export interface ModelRegistration {
   readonly id: string;
   readonly path: string;
+  /** Further names, for as long as it is registered. */
+  readonly aliases?: readonly string[];
   readonly isPinned: boolean;
   readonly contextTokens?: number | undefined;
   readonly sequences?: number | undefined;
+  readonly memoryBytesMax?: number | undefined;
 }
 
 /** Whether loading one comes to the same as loading the other. */
@@ -38,9 +51,7 @@ export function isLoadedAlike(one: KnownModel, other: KnownModel): boolean {
 /** What a model may be called: a repository path with an optional tag, as hubs and Ollama write it. */
 export const modelIdPattern =
   "^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*(:[A-Za-z0-9._-]+)?$";
-
-/** Parts of a model that is split over several files: the first one stands for all. */
-const splitPart = /-(?<part>[0-9]{5})-of-[0-9]{5}$/;
+export const MODEL_ID_LENGTH_MAX = 255;
 
 /**
  * Which models there are: those that were named when the daemon started, those that the control socket
@@ -66,15 +77,23 @@ export class KnownModels {
     this.#defaults = options;
   }
 
-  /** Adds a model, or replaces the one of the same id. */
+  /**
+   * Adds a model, or replaces the one of the same id. Rejects with `invalid_request` for a name that is
+   * none, or that is another model's: requests would go to one of the two, and nobody knows to which.
+   */
   async register(model: ModelRegistration): Promise<void> {
-    if (model.id.length > 255 || !new RegExp(modelIdPattern).test(model.id))
-      throw new AssistantError(
-        "invalid_request",
-        `"${model.id}" is not a model id: letters, digits, ".", "_" and "-", parts divided by "/", and a tag after ":"`,
-        { param: "id" },
-      );
-    this.#registered.set(model.id, model);
+    assertId(model.id, "id");
+    const owner = this.#idOfAlias(model.id, model.id);
+    if (owner !== undefined) throw nameTaken(model.id, owner, "id");
+    const aliases = [...new Set(model.aliases)].filter((alias) => alias !== model.id);
+    const ofFolder = aliases.length === 0 ? [] : await this.#ofFolder();
+    for (const alias of aliases) {
+      assertId(alias, "aliases");
+      const isId = this.#registered.has(alias) || ofFolder.some(({ id }) => id === alias);
+      const other = isId ? alias : this.#idOfAlias(alias, model.id);
+      if (other !== undefined) throw nameTaken(alias, other, "aliases");
+    }
+    this.#registered.set(model.id, { ...model, aliases });
   }
 
   /** The file stays; a model of the folder is known all the same. */
@@ -87,26 +106,35 @@ export class KnownModels {
     const ofFolder = (await this.#ofFolder())
       .filter(({ id }) => !this.#registered.has(id))
       .toSorted((one, other) => (one.id < other.id ? -1 : 1));
-    const models = [...this.#registered.values(), ...ofFolder];
     // Looked at each time, since files are replaced.
-    const modified = await Promise.all(models.map(({ path }) => modifiedAt(path)));
-    return models.map((model, index) => ({
+    return Promise.all(
+      [...this.#registered.values(), ...ofFolder].map((model) => this.describe(model)),
+    );
+  }
+
+  /** As a model would be known that was registered so; registers nothing. */
+  async describe(model: ModelRegistration): Promise<KnownModel> {
+    assertId(model.id, "id");
+    const { modifiedMs, sizeBytes } = await lookAtModelFile(model.path);
+    const configured = [...this.#aliases].filter(([, target]) => target === model.id);
+    return {
       id: model.id,
       path: model.path,
-      modifiedMs: modified[index] ?? 0,
+      modifiedMs,
+      sizeBytes,
       isPinned: model.isPinned,
       contextTokens: model.contextTokens ?? this.#defaults.contextTokens,
       sequences: model.sequences ?? this.#defaults.sequences,
-      aliases: [...this.#aliases]
-        .filter(([, target]) => target === model.id)
-        .map(([alias]) => alias),
-    }));
+      memoryBytesMax: model.memoryBytesMax,
+      wanted: { contextTokens: model.contextTokens, sequences: model.sequences },
+      aliases: [...new Set([...configured.map(([alias]) => alias), ...(model.aliases ?? [])])],
+    };
   }
 
   /** By id or alias. Rejects with `model_not_found` and the names that there are. */
   async find(name: string): Promise<KnownModel> {
     const models = await this.list();
-    const id = this.#aliases.get(name) ?? name;
+    const id = this.#idOfAlias(name) ?? name;
     const found = models.find((model) => model.id === id);
     if (found) return found;
     const there = models.map((model) => model.id);
@@ -119,6 +147,15 @@ export class KnownModels {
       `${missing}. ${there.length > 0 ? `There is: ${listed(there)}` : NONE_YET}`,
       { param: "model" },
     );
+  }
+
+  /** Whose other name it is, of all but one model. */
+  #idOfAlias(name: string, except?: string): string | undefined {
+    const configured = this.#aliases.get(name);
+    if (configured !== undefined) return configured === except ? undefined : configured;
+    return [...this.#registered.values()].find(
+      ({ id, aliases }) => id !== except && aliases?.includes(name),
+    )?.id;
   }
 
   async #ofFolder(): Promise<readonly ModelRegistration[]> {
@@ -140,11 +177,22 @@ export class KnownModels {
 const NONE_YET =
   'There is none at all yet: start with --model FILE.gguf, or put a GGUF file into the folder "models" of the data directory';
 
-/** 0 where the file cannot be looked at: loading it will say why; the stub's models have none. */
-async function modifiedAt(path: string): Promise<number> {
-  if (path === "") return 0;
-  const facts = await stat(path).catch(() => undefined);
-  return facts?.mtimeMs ?? 0;
+function assertId(id: string, param: string): void {
+  if (id.length <= MODEL_ID_LENGTH_MAX && new RegExp(modelIdPattern).test(id)) return;
+  throw new AssistantError(
+    "invalid_request",
+    `"${id.slice(0, MODEL_ID_LENGTH_MAX)}" is not a model id: letters, digits, ".", "_" and "-", parts divided by "/", and a tag after ":"`,
+    { param },
+  );
+}
+
+function nameTaken(name: string, owner: string, param: string): AssistantError {
+  const whose = name === owner ? "the name of a model itself" : `a name of the model "${owner}"`;
+  return new AssistantError(
+    "invalid_request",
+    `"${name}" is ${whose}; a name leads to one model only: choose another`,
+    { param },
+  );
 }
 
 /** The first ten. */

@@ -1,5 +1,6 @@
 import type { ModelFacts } from "../engine.ts";
 import type { KnownModel } from "./known-models.ts";
+import type { MemoryNeed } from "./next-to-go.ts";
 
 /** What the engine prefers, and the smallest context that it gives a model, where neither was asked for. */
 const CONTEXT_TOKENS_PREFERRED = 8_192;
@@ -10,7 +11,7 @@ const SEQUENCES_PREFERRED = 8;
 export function memoryNeed(
   facts: ModelFacts,
   { contextTokens, sequences }: KnownModel,
-): { readonly wanted: number; readonly least: number } {
+): MemoryNeed {
   const { kind, trainedContextTokens } = facts;
   return {
     wanted: facts.memoryBytes({

@@ -105,13 +105,15 @@ export class Residency implements AsyncDisposable {
 
   /**
    * Loads it by hand, which is tried at once whatever went wrong before. One that is there with another
-   * file, or with other settings than are registered now, makes way for what is registered.
+   * file or other settings than are registered now, or with more memory, makes way for what is registered.
    */
   async load(id: string, signal: AbortSignal): Promise<LoadedModel> {
     this.#failures.forget(id);
     const known = await this.#options.known.find(id);
     const resident = this.#resident.get(known.id);
-    if (resident && !isLoadedAlike(resident.known, known)) await this.unload(known.id);
+    const isTooLarge = (resident?.model?.memoryBytes ?? 0) > limitOf(known);
+    if (resident && (isTooLarge || !isLoadedAlike(resident.known, known)))
+      await this.unload(known.id);
     else if (resident) resident.known = known;
     const keepAliveMs = this.#keepAliveOf(known);
     const lease = await this.acquire(known, { keepAliveMs }, signal);
@@ -239,12 +241,16 @@ export class Residency implements AsyncDisposable {
     try {
       ending.signal.throwIfAborted();
       const facts = await this.#options.facts.of(known);
-      const { wanted, least } = memoryNeed(facts, known);
+      const need = memoryNeed(facts, known);
+      const limit = Math.min(this.#options.memoryBytesMax, limitOf(known));
       // Nothing goes for a model that does not fit even alone: the engine says by how much.
       const memoryBytesMax =
-        least > this.#options.memoryBytesMax
-          ? this.#options.memoryBytesMax
-          : await this.#room.make(wanted, resident);
+        need.least > limit
+          ? limit
+          : Math.min(
+              limit,
+              await this.#room.make({ ...need, wanted: Math.min(need.wanted, limit) }, resident),
+            );
       const startedAt = clock.now();
       const model = await engine.load(
         {
@@ -367,6 +373,10 @@ export class Residency implements AsyncDisposable {
       error: resident ? undefined : error,
     };
   }
+}
+
+function limitOf({ memoryBytesMax }: KnownModel): number {
+  return memoryBytesMax ?? Number.POSITIVE_INFINITY;
 }
 
 /** What was foreseen is told in a line, anything else with its stack. */

@@ -1,5 +1,6 @@
 import type { Logger } from "../../../base/logger.ts";
 import { timeLimit } from "../../../base/time-limit.ts";
+import { type MemoryNeed, nextToGo, type Occupant } from "./next-to-go.ts";
 import type { Resident } from "./resident.ts";
 
 /** How long a load waits until models that are busy leave room for it, in milliseconds. */
@@ -26,36 +27,30 @@ export class Room {
   }
 
   /**
-   * Unloads idle models, least recently used first and pinned ones last, until there is room. Resolves
-   * to what is free, which may be less than wanted: the engine may do with a smaller context.
+   * Unloads idle models, least recently used first, until there is room; waits a while for those in use.
+   * Resolves to what is free, which may be less than wanted: the engine may do with a smaller context.
+   * Who goes, and for how much, is `nextToGo`'s to say.
    */
-  async make(wantedBytes: number, forWhom: Resident): Promise<number> {
+  async make(need: MemoryNeed, forWhom: Resident): Promise<number> {
     using limit = timeLimit(forWhom.ending.signal, ROOM_WAIT_MS);
     for (;;) {
       // One that is still to be loaded takes nothing yet, and waits for this one.
       const others = this.#residents().filter(({ model }) => model !== undefined);
       const taken = others.reduce((total, { model }) => total + (model?.memoryBytes ?? 0), 0);
-      const free = this.#bytesMax - taken;
-      if (free >= wantedBytes || others.length === 0) return free;
-      const idle = others
-        .filter((resident) => resident.state === "resident" && !resident.isInUse)
-        .toSorted(
-          (one, other) =>
-            Number(one.known.isPinned) - Number(other.known.isPinned) ||
-            one.lastUsed - other.lastUsed,
-        )[0];
-      if (idle) {
-        this.#logger.info(
-          { model: idle.known.id, for: forWhom.known.id },
-          "a model is unloaded to make room for another",
-        );
-        await this.#unload(idle);
+      const freeBytes = this.#bytesMax - taken;
+      const isLate = limit.signal.aborted;
+      const next = nextToGo(others.map(occupantOf), need, { freeBytes, isLate });
+      if (next === "nobody") return freeBytes;
+      if (next === "wait") {
+        await this.changed(limit.signal);
+        forWhom.ending.signal.throwIfAborted();
         continue;
       }
-      // Those in use may leave room in a while; where they do not, the engine says what is missing.
-      const isChanged = await this.changed(limit.signal);
-      forWhom.ending.signal.throwIfAborted();
-      if (!isChanged) return free;
+      this.#logger.info(
+        { model: next.resident.known.id, for: forWhom.known.id },
+        "a model is unloaded to make room for another",
+      );
+      await this.#unload(next.resident);
     }
   }
 
@@ -82,4 +77,15 @@ export class Room {
       signal.addEventListener("abort", onAbort, { once: true });
     });
   }
+}
+
+function occupantOf(resident: Resident): Occupant & { readonly resident: Resident } {
+  return {
+    resident,
+    memoryBytes: resident.model?.memoryBytes ?? 0,
+    isPinned: resident.known.isPinned,
+    isIdle: resident.state === "resident" && !resident.isInUse,
+    isLeaving: resident.state === "unloading",
+    lastUsed: resident.lastUsed,
+  };
 }

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { KnownModels } from "../../../../src/assistant/inference/models/known-models.ts";
 
 let folder: string;
@@ -98,4 +98,64 @@ test("a registered file that is replaced is another one", async () => {
   expect((await models.find("a")).modifiedMs).toBe(1_000_000);
   await utimes(join(folder, "a.gguf"), 2_000, 2_000);
   expect((await models.find("a")).modifiedMs).toBe(2_000_000);
+});
+
+test("the size is that of all parts; what was asked for is told apart from the daemon's settings", async () => {
+  await writeFile(join(folder, "big-00001-of-00002.gguf"), "12345");
+  await writeFile(join(folder, "big-00002-of-00002.gguf"), "678");
+  const models = known();
+  expect(await models.find("big")).toMatchObject({
+    sizeBytes: 8,
+    sequences: 3,
+    wanted: { contextTokens: undefined, sequences: undefined },
+  });
+  await models.register({
+    id: "own",
+    path: join(folder, "gone.gguf"),
+    isPinned: true,
+    sequences: 2,
+  });
+  expect(await models.find("own")).toMatchObject({
+    sizeBytes: undefined,
+    sequences: 2,
+    wanted: { contextTokens: undefined, sequences: 2 },
+  });
+});
+
+test("aliases come and go with the registration", async () => {
+  await files("a.gguf");
+  const models = known({ "gpt-4o": "a" });
+  const a = { id: "a", path: join(folder, "a.gguf"), isPinned: true };
+  await models.register({ ...a, aliases: ["org/a", "org/a", "a", "gpt-4o"] });
+  expect((await models.find("org/a")).aliases).toEqual(["gpt-4o", "org/a"]);
+  await models.register({ ...a, aliases: ["org/b"] });
+  expect((await models.find("org/b")).id).toBe("a");
+  await expect(models.find("org/a")).rejects.toMatchObject({ code: "model_not_found" });
+  models.unregister("a");
+  await expect(models.find("org/b")).rejects.toMatchObject({ code: "model_not_found" });
+  expect((await models.find("gpt-4o")).id).toBe("a");
+});
+
+describe("a name leads to one model only", () => {
+  const file = { path: "/nowhere.gguf", isPinned: true };
+
+  test.each([
+    [{ id: "b", aliases: ["org/a"] }, '"org/a" is a name of the model "a"'],
+    [{ id: "b", aliases: ["a"] }, '"a" is the name of a model itself'],
+    [{ id: "b", aliases: ["there"] }, '"there" is the name of a model itself'],
+    [{ id: "b", aliases: ["gpt-4o"] }, '"gpt-4o" is a name of the model "a"'],
+    [{ id: "org/a" }, '"org/a" is a name of the model "a"'],
+    [{ id: "gpt-4o" }, '"gpt-4o" is a name of the model "a"'],
+    [{ id: "b", aliases: ["../x"] }, '"../x" is not a model id'],
+  ])("%j is refused, and changes nothing", async (model, message) => {
+    await files("there.gguf");
+    const models = known({ "gpt-4o": "a" });
+    await models.register({ ...file, id: "a", aliases: ["org/a"] });
+    const before = await models.list();
+    await expect(models.register({ ...file, ...model })).rejects.toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining(message),
+    });
+    expect(await models.list()).toEqual(before);
+  });
 });

@@ -155,6 +155,21 @@ describe("memory", () => {
     expect((await next).model.id).toBe("next");
   });
 
+  test("a model takes no more than it may, and one that takes more is loaded anew", async () => {
+    const { engine, known, residency: made, stateOf } = await world();
+    engine.memoryBytes.set("a", 8);
+    await known.register({ id: "a", path: "", isPinned: true });
+    await made.load("a", never);
+    await known.register({ id: "a", path: "", isPinned: true, memoryBytesMax: 8 });
+    await made.load("a", never);
+    expect(engine.loads.map(({ memoryBytesMax }) => memoryBytesMax)).toEqual([10]);
+    await known.register({ id: "a", path: "", isPinned: true, memoryBytesMax: 5 });
+    engine.failures.set("a", new AssistantError("insufficient_memory", "8 of 5"));
+    await expect(made.load("a", never)).rejects.toMatchObject({ code: "insufficient_memory" });
+    expect(engine.loads.map(({ memoryBytesMax }) => memoryBytesMax)).toEqual([10, 5]);
+    expect((await stateOf("a")).state).toBe("failed");
+  });
+
   test("nothing goes for a model that does not fit even alone", async () => {
     const { acquire, engine, stateOf } = await world({ id: "kept", isPinned: true }, "a", "huge");
     (await acquire("kept")).release();
