@@ -2,6 +2,7 @@ import { connect, type Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
 import OpenAI from "openai";
 import { Registry } from "prom-client";
+import type { Doors } from "../../src/assistant/inference/http/doors.ts";
 import type { InferenceHttpLimits } from "../../src/assistant/inference/http/http-context.ts";
 import { buildInferenceHttp } from "../../src/assistant/inference/http/server.ts";
 import { type Clock, systemClock } from "../../src/base/clock.ts";
@@ -24,6 +25,7 @@ export async function inferenceHttp(
     readonly clock?: Clock;
     readonly logger?: Logger;
     readonly limits?: Partial<InferenceHttpLimits>;
+    readonly doors?: Doors;
   } = {},
 ): Promise<InferenceHttpWorld> {
   const service = new ScriptedService();
@@ -35,6 +37,7 @@ export async function inferenceHttp(
     logger: options.logger ?? silentLogger,
     version: "1.2.3",
     ...(options.limits ? { limits: options.limits } : {}),
+    ...(options.doors ? { doors: options.doors } : {}),
   });
   await server.listen({ host: "127.0.0.1", port: 0 });
   const address = server.server.address();

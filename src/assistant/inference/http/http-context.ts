@@ -4,6 +4,7 @@ import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { AssistantError } from "../../errors.ts";
 import type { InferenceService } from "../service-port.ts";
+import type { Doors } from "./doors.ts";
 import type { Exchange } from "./exchange.ts";
 import { ignoredHeader } from "./parameters.ts";
 import type { SseLimits } from "./sse-stream.ts";
@@ -43,6 +44,8 @@ export interface InferenceHttpOptions {
   /** Where metrics are registered, and what /metrics shows. */
   readonly metrics: Registry;
   readonly version: string;
+  /** By which others than this machine's own programs come in; undefined: nobody does. */
+  readonly doors?: Doors;
   /** Where they differ from `defaultLimits`. */
   readonly limits?: Partial<InferenceHttpLimits>;
 }

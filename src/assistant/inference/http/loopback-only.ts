@@ -1,10 +1,12 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { AssistantError } from "../../errors.ts";
+import type { DoorName } from "./doors.ts";
 
 /**
  * The port needs no key, so that any program of this machine can use it; a web page from elsewhere may
  * not. Browsers say where a page is from (Origin), and a name that was pointed at this machine to get
- * around that gives itself away in Host.
+ * around that gives itself away in Host. Who comes in by a door uses the door's own name, which no public
+ * server of names knows.
  */
 const hostPattern = String.raw`(?:localhost\.?|127(?:\.\d{1,3}){3}|\[(?:::1|0:0:0:0:0:0:0:1|::ffff:127(?:\.\d{1,3}){3})\])(?::\d{1,5})?`;
 const loopbackHost = new RegExp(`^${hostPattern}$`, "i");
@@ -15,16 +17,18 @@ const PREFLIGHT_SECONDS = 600;
 /** What a page may read of an answer beside the body. */
 const exposedHeaders = "x-request-id, x-berth-ignored, x-should-retry, retry-after";
 
-/** Throws AssistantError `forbidden`. Sets the CORS headers for a page of this machine. */
-export function admitLoopback(request: FastifyRequest, reply: FastifyReply): void {
+/**
+ * Throws AssistantError `forbidden`. Sets the CORS headers for a page of this machine. `door` is how the
+ * connection came in, where that was not by the endpoint's own address.
+ */
+export function admitLoopback(request: FastifyRequest, reply: FastifyReply, door?: DoorName): void {
   const { origin } = request.headers;
   // Node would take the first of two, and a browser or a proxy the other one.
   const hosts = hostsOf(request.raw.rawHeaders);
-  if (hosts.length !== 1 || !hosts.every((host) => loopbackHost.test(host))) {
-    throw new AssistantError(
-      "forbidden",
-      "the Host header has to name this machine: use http://127.0.0.1 or http://localhost",
-    );
+  if (hosts.length !== 1 || !hosts.every((host) => isNamed(host, door))) {
+    const names = door?.isOwn === false ? door.host : "this machine";
+    const hint = door?.isOwn === false ? "OPENAI_BASE_URL" : "http://127.0.0.1 or http://localhost";
+    throw new AssistantError("forbidden", `the Host header has to name ${names}: use ${hint}`);
   }
   reply.header("vary", "origin");
   if (origin === undefined) return;
@@ -55,6 +59,11 @@ export function answerOptions(
     }
   }
   void reply.code(204).send();
+}
+
+function isNamed(host: string, door: DoorName | undefined): boolean {
+  if (door && host.toLowerCase().replace(/:\d{1,5}$/, "") === door.host) return true;
+  return door?.isOwn !== false && loopbackHost.test(host);
 }
 
 /** Raw headers are names and values in turn. */

@@ -63,6 +63,7 @@ export function buildInferenceHttp(options: InferenceHttpOptions): FastifyInstan
   });
   server.server.maxConnections = limits.connectionsMax;
   const connections = new Connections(server.server, clock);
+  options.doors?.serve(server.server);
   const paths = new KnownPaths();
   const underway = new Set<Exchange>();
   const measure = measureInference(options.metrics, {
@@ -113,7 +114,7 @@ export function buildInferenceHttp(options: InferenceHttpOptions): FastifyInstan
     reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
     try {
       if (isClosing) throw new AssistantError("shutting_down", "Berth is shutting down");
-      admitLoopback(request, reply);
+      admitLoopback(request, reply, options.doors?.nameFor(socket));
       if (!request.is404) done();
       else if (answersWithoutRoute(request, reply)) return;
       else done(nothingAt(request.url, paths));
