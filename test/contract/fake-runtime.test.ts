@@ -101,6 +101,10 @@ runtimeContract("the fake", async (): Promise<RuntimeHarness> => {
       },
       hasNetwork: async (name) => engine.networks.has(name),
       aliases: async (id, network) => engine.container(id).networks.get(network)?.aliases ?? [],
+      hosts: async (id) =>
+        new Map(
+          (engine.container(id).spec.hostAliases ?? []).map((name) => [name, engine.hostAddress]),
+        ),
       sweep: async (prefix) => {
         for (const container of engine.containers())
           if (container.name.startsWith(prefix)) engine.remove(container.id);

@@ -50,6 +50,8 @@ export interface RuntimeHarness extends AsyncDisposable {
     hasNetwork(name: string): Promise<boolean>;
     /** Under which names the container is reached on the network. */
     aliases(id: string, network: string): Promise<readonly string[]>;
+    /** Names that the running container knows by itself, and the addresses that they stand for. */
+    hosts(id: string): Promise<ReadonlyMap<string, string>>;
     /** Everything whose name starts so. */
     sweep(prefix: string): Promise<void>;
   };
@@ -429,6 +431,18 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await harness.hands.aliases(id, network)).toEqual(
           expect.arrayContaining(["orphan", "other-name"]),
         );
+      });
+
+      it("gives a container names for the machine, and tells by which address", async () => {
+        await begin();
+        const named = await run("named", { hostAliases: ["one.internal", "two.internal"] });
+        const plain = await run("plain");
+        const gateway = await runtime.hostGateway(network, signal);
+        expect(isIP(gateway ?? "")).toBe(4);
+        const hosts = await harness.hands.hosts(named);
+        expect(hosts.get("one.internal")).toBe(gateway);
+        expect(hosts.get("two.internal")).toBe(gateway);
+        expect((await harness.hands.hosts(plain)).has("one.internal")).toBe(false);
       });
 
       it("keeps a network that is in use, and removes it afterwards", async () => {

@@ -73,6 +73,12 @@ runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
         const { NetworkSettings } = await docker.getContainer(id).inspect();
         return NetworkSettings.Networks[network]?.Aliases ?? [];
       },
+      hosts: async (id) => {
+        const never = new AbortController().signal;
+        const { output } = await runtime.exec(id, ["cat", "/etc/hosts"], 5_000, never);
+        const lines = output.split("\n").map((line) => line.trim().split(/\s+/));
+        return new Map(lines.flatMap(([address = "", ...names]) => names.map((n) => [n, address])));
+      },
       sweep: (prefix) => sweepPrefix(docker, prefix),
     },
     [Symbol.asyncDispose]: async () => {

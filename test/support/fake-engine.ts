@@ -100,6 +100,8 @@ export class FakeEngine {
   #ids = 0;
   #ports = 40_000;
   #reachable = true;
+  /** What containers reach the machine by. */
+  readonly hostAddress = "10.255.0.1";
   /** Events fall on the floor while this is false; the stream stays up. */
   deliverEvents = true;
 

@@ -234,6 +234,10 @@ export class FakeRuntime implements ContainerRuntime {
     return this.#call("networkSubnets", [name], signal, () => []);
   }
 
+  hostGateway(network: string, signal: AbortSignal): Promise<string | undefined> {
+    return this.#call("hostGateway", [network], signal, () => this.engine.hostAddress);
+  }
+
   removeNetwork(name: string, signal: AbortSignal): Promise<void> {
     return this.#call("removeNetwork", [name], signal, () => {
       const used = this.engine

@@ -280,7 +280,9 @@ function createBody(spec: ContainerSpec): Record<string, unknown> {
       Init: true,
       LogConfig: { Type: "json-file", Config: LOG_OPTIONS },
       NetworkMode: spec.network,
-      ExtraHosts: ["host.docker.internal:host-gateway"],
+      ExtraHosts: ["host.docker.internal", ...(spec.hostAliases ?? [])].map(
+        (name) => `${name}:host-gateway`,
+      ),
       Mounts: spec.mounts.map(mount),
       PortBindings: Object.fromEntries(
         ports.map(({ key }) => [

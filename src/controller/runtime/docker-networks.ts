@@ -1,3 +1,4 @@
+import { isIPv4 } from "node:net";
 import { BerthError } from "../../base/errors.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { carries, labelFilter } from "./docker-containers.ts";
@@ -25,6 +26,8 @@ interface NamedNetwork {
   readonly id: string;
   readonly labels: Labels;
   readonly subnets: readonly string[];
+  /** Of IPv4, on the machine of the engine. */
+  readonly gateway: string | undefined;
 }
 
 /** The oldest first, so that everybody who looks keeps the same one. */
@@ -49,6 +52,7 @@ export async function networksNamed(
       id: textAt(network, "Id") ?? "",
       labels: textsAt(network, "Labels"),
       subnets: subnetsIn(at(network, "IPAM", "Config")),
+      gateway: gatewayIn(at(network, "IPAM", "Config")),
     }));
 }
 
@@ -56,6 +60,15 @@ function subnetsIn(ranges: unknown): string[] {
   return (Array.isArray(ranges) ? ranges : [])
     .map((range: unknown) => textAt(range, "Subnet"))
     .filter((subnet) => subnet !== undefined);
+}
+
+/** Docker leaves the gateway out where nobody chose one: then it is the first address. */
+function gatewayIn(ranges: unknown): string | undefined {
+  for (const range of Array.isArray(ranges) ? ranges : []) {
+    const [subnet = ""] = textAt(range, "Subnet")?.split("/") ?? [];
+    if (isIPv4(subnet)) return textAt(range, "Gateway") || subnet.replace(/\.0$/, ".1");
+  }
+  return undefined;
 }
 
 const orderOf = (network: unknown): string =>
@@ -93,6 +106,20 @@ export async function networkSubnets(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   return (await networksNamed(connection, name, signal)).flatMap((network) => network.subnets);
+}
+
+/** The network that containers are on which ask for none; Podman has another one, and uses each network's own gateway. */
+const DEFAULT_NETWORK = "bridge";
+
+export async function hostGateway(
+  connection: DockerConnection,
+  network: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const [bridge] = await networksNamed(connection, DEFAULT_NETWORK, signal);
+  if (bridge) return bridge.gateway;
+  const [own] = await networksNamed(connection, network, signal);
+  return own?.gateway;
 }
 
 export async function removeNetwork(

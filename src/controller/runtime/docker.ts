@@ -135,6 +135,10 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     return networks.networkSubnets(this.#connection, name, signal);
   }
 
+  hostGateway(network: string, signal: AbortSignal): Promise<string | undefined> {
+    return networks.hostGateway(this.#connection, network, signal);
+  }
+
   removeNetwork(name: string, signal: AbortSignal): Promise<void> {
     return networks.removeNetwork(this.#connection, name, signal);
   }

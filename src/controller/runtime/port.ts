@@ -47,6 +47,11 @@ export interface ContainerRuntime {
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
   /** Its ranges of addresses, such as 172.18.0.0/16; none for a network that is not there. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]>;
+  /**
+   * The address of IPv4 that `hostAliases` stand for in containers of this network; undefined where the
+   * engine does not tell. It is an address of the machine that the engine runs on, which may be another one.
+   */
+  hostGateway(network: string, signal: AbortSignal): Promise<string | undefined>;
   /** Missing, or still in use by others, is done. */
   removeNetwork(name: string, signal: AbortSignal): Promise<void>;
   /** Idempotent; an existing volume of that name is used only when it carries the labels (`name_clash`). */
@@ -146,6 +151,8 @@ export interface ContainerSpec {
   readonly network: string;
   /** Names under which other containers of the network reach this one. */
   readonly aliases: readonly string[];
+  /** Names under which the container reaches the machine that the engine runs on. */
+  readonly hostAliases?: readonly string[];
   readonly mounts: readonly MountSpec[];
   /** Ports that the engine publishes; empty behind an ingress that shares the network. */
   readonly publish: readonly PublishSpec[];
