@@ -1,18 +1,9 @@
 import type { SpecIssue } from "../base/errors.ts";
 import { suggestion } from "../base/nearest.ts";
 import { AppSpec } from "./app.ts";
-import { issueList, staysInside } from "./check-fields.ts";
-import type { ModelSpec } from "./model.ts";
+import { issueList } from "./check-fields.ts";
 import type { SecretSpec } from "./secret.ts";
 import type { TemplateSpec } from "./template.ts";
-
-export function checkModelSpec(spec: ModelSpec): SpecIssue[] {
-  const { issues, add } = issueList();
-  if (spec.file !== undefined && !staysInside(spec.file)) {
-    add(["spec", "file"], "has to be a path inside the repository, without ..");
-  }
-  return issues;
-}
 
 /** A registry login has to be whole: half of one would fail at the first pull, far from here. */
 export function checkSecretSpec(spec: SecretSpec): SpecIssue[] {

@@ -1,6 +1,7 @@
 import type { SpecIssue } from "../base/errors.ts";
 import { checkAppSpec } from "./check-app.ts";
-import { checkCatalogEntry, checkModelSpec, checkSecretSpec } from "./check-others.ts";
+import { checkModelSpec } from "./check-model.ts";
+import { checkCatalogEntry, checkSecretSpec } from "./check-others.ts";
 import type { Kind, SpecOf } from "./kinds.ts";
 
 /**

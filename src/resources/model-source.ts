@@ -1,9 +1,81 @@
-/** `org/name` of a hub, neither a URL nor a path. */
-export function isRepository(source: string): boolean {
-  return /^[^/:]+\/[^/:]+$/.test(source) && !/^[.~]/.test(source);
+import { fileURLToPath } from "node:url";
+
+/** What `source` of a Model is. */
+export type ModelSource =
+  /** `org/name` on the hub. */
+  | { readonly type: "repository"; readonly id: string }
+  /** One file behind http or https. */
+  | { readonly type: "url"; readonly url: URL }
+  /** One file of this machine, by its absolute path. */
+  | { readonly type: "local"; readonly path: string };
+
+/** The source, or what is wrong with it. Never shows what may be a password. Pure; looks nothing up. */
+export function parseModelSource(
+  text: string,
+): { readonly source: ModelSource } | { readonly problem: string } {
+  if (/^\s|\s$|\p{Cc}/u.test(text))
+    return { problem: "begins or ends with white space, or holds control characters" };
+  if (/^https?:/i.test(text)) return urlSource(text);
+  if (/^file:/i.test(text)) return fileUrlSource(text);
+  if (text.startsWith("/")) return { source: { type: "local", path: text } };
+  if (/^(\.{1,2}|~[^/]*)(\/|$)/.test(text))
+    return { problem: "is a relative path: write the absolute one, beginning with /" };
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text))
+    return { problem: "has a scheme that is not https, http or file" };
+  return repositorySource(text);
 }
 
-/** A file of the machine that Berth runs on. */
-export function isLocalFile(source: string): boolean {
-  return !isRepository(source) && !/^https?:\/\//i.test(source);
+/** True where nobody but this machine can listen in. */
+export function isLoopback(url: URL): boolean {
+  return /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+}
+
+function urlSource(text: string): ReturnType<typeof parseModelSource> {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:\/\//i.test(text))
+    return { problem: "is no URL: write https://HOST/PATH/FILE.gguf" };
+  if (url.username !== "" || url.password !== "")
+    return {
+      problem:
+        "holds a user or a password, which everybody could read: put a token into a Secret and name that with credential",
+    };
+  url.hash = "";
+  return { source: { type: "url", url } };
+}
+
+function fileUrlSource(text: string): ReturnType<typeof parseModelSource> {
+  const problem = "is no URL of a file of this machine: write file:///PATH/FILE.gguf";
+  if (!/^file:\/\/(localhost)?\//i.test(text) || !URL.canParse(text)) return { problem };
+  try {
+    return { source: { type: "local", path: fileURLToPath(text) } };
+  } catch {
+    // An encoded slash, or broken percent signs.
+    return { problem };
+  }
+}
+
+/** Longest that the hub allows for either half. */
+const PART_LENGTH_MAX = 96;
+const PART = /^\w([\w.-]*\w)?$/;
+
+function repositorySource(text: string): ReturnType<typeof parseModelSource> {
+  const form = "write org/name, as the hub's page shows it";
+  const [org = "", name, ...rest] = text.split("/");
+  const tag = /^([^:]+):([\w.-]+)$/.exec(text);
+  if (tag) return { problem: `holds ":${tag[2]}": write "${tag[1]}", and quantization: ${tag[2]}` };
+  if (name === undefined) return { problem: `is no repository id: ${form}` };
+  if (rest.length > 0)
+    return {
+      problem: org.includes(".")
+        ? `is no repository id: ${form}, without the hub's address`
+        : `is no repository id: ${form}, and what comes after it as file`,
+    };
+  if (text.includes("..")) return { problem: "holds .., which no repository id does" };
+  if (org.length > PART_LENGTH_MAX || name.length > PART_LENGTH_MAX)
+    return { problem: `has a part longer than ${PART_LENGTH_MAX} characters` };
+  if (!PART.test(org) || !PART.test(name))
+    return {
+      problem: `is no repository id: ${form}; each part is letters, digits, . _ and -, and begins and ends with a letter or digit`,
+    };
+  return { source: { type: "repository", id: text } };
 }

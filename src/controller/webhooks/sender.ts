@@ -2,6 +2,7 @@ import { createHmac, randomUUID } from "node:crypto";
 import { type Clock, timestamp } from "../../base/clock.ts";
 import { isAbort, messageOf, NotFoundError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
+import { parseRetryAfter } from "../../base/retry-after.ts";
 import { TaskGroup } from "../../base/task-group.ts";
 import type { DeliveryEvent } from "../../resources/webhook-events.ts";
 import type { DeliveryOutcome, DeliveryRecord, Store, WebhookRecord } from "../../store/store.ts";
@@ -9,7 +10,7 @@ import { nextDelivery } from "./delivery-order.ts";
 import { Notices, type Occurrence } from "./notices.ts";
 import type { Webhooks } from "./port.ts";
 import { type PostAnswer, post } from "./post.ts";
-import { parseRetryAfter, retryWaitMs } from "./retry.ts";
+import { retryWaitMs } from "./retry.ts";
 
 /** How long nothing is tried after the store has failed, such as with a full disk. */
 const STORE_RETRY_MS = 30_000;

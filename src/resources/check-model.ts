@@ -1,0 +1,70 @@
+import type { SpecIssue } from "../base/errors.ts";
+import { type IssueList, issueList, staysInside } from "./check-fields.ts";
+import type { ModelSpec } from "./model.ts";
+import { isLoopback, type ModelSource, parseModelSource } from "./model-source.ts";
+
+/** What the schema of a Model cannot say: which fields go with which source. */
+export function checkModelSpec(spec: ModelSpec): SpecIssue[] {
+  const { issues, add } = issueList();
+  const parsed = parseModelSource(spec.source);
+  if ("problem" in parsed) add(["spec", "source"], parsed.problem);
+  else checkSource(spec, parsed.source, add);
+  checkChoice(spec, add);
+  if (spec.gpu === true) {
+    add(
+      ["spec", "gpu"],
+      "cannot be had: this version computes on the CPU only; write auto, or leave it out",
+    );
+  }
+  return issues;
+}
+
+function checkSource(spec: ModelSpec, source: ModelSource, add: IssueList["add"]): void {
+  if (source.type === "repository") return;
+  const what = source.type === "url" ? "a URL" : "a file of this machine";
+  for (const key of ["file", "quantization", "revision"] as const) {
+    if (spec[key] === undefined) continue;
+    add(
+      ["spec", key],
+      `chooses among what a repository holds, and source is ${what}: leave it out`,
+    );
+  }
+  if (source.type === "local" && spec.credential !== undefined) {
+    add(["spec", "credential"], "is for downloads, and source is a file of this machine");
+  }
+  if (source.type === "url" && source.url.protocol === "http:" && !isLoopback(source.url)) {
+    if (spec.credential !== undefined) {
+      add(["spec", "source"], "would carry the token of credential unencrypted: write https");
+    } else if (spec.sha256 === undefined) {
+      add(
+        ["spec", "source"],
+        "could be changed on its way: write https, or say in sha256 what the file has to be",
+      );
+    }
+  }
+}
+
+function checkChoice(spec: ModelSpec, add: IssueList["add"]): void {
+  const { file, quantization, revision } = spec;
+  if (file !== undefined && quantization !== undefined) {
+    add(["spec", "quantization"], "set file or quantization, not both");
+  }
+  if (file !== undefined && !staysInside(file)) {
+    add(["spec", "file"], "has to be a path inside the repository, without ..");
+  } else if (file !== undefined && !/\.gguf$/i.test(file)) {
+    add(["spec", "file"], "has to be a GGUF file: its name ends in .gguf");
+  }
+  if (quantization !== undefined && !/^\w([\w.-]*\w)?$/.test(quantization)) {
+    add(["spec", "quantization"], "has to be a name such as Q4_K_M, UD-Q4_K_XL or BF16");
+  }
+  if (revision !== undefined && !isRevision(revision)) {
+    add(["spec", "revision"], "is not the name of a branch or tag, nor a commit");
+  }
+}
+
+/** By what git allows in names; one that is not there is the hub's to tell. */
+function isRevision(text: string): boolean {
+  return (
+    /^[^-/\s~^:?*[\\][^\s~^:?*[\\]*$/.test(text) && !text.includes("..") && !/\p{Cc}/u.test(text)
+  );
+}
