@@ -1,0 +1,311 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type Chosen, chooseFiles } from "../../../../../src/controller/models/hub/choose-files.ts";
+import { thrownBy } from "../../../../support/thrown.ts";
+
+/** Repositories as their publishers lay them out. */
+const theBloke = [
+  ".gitattributes",
+  "README.md",
+  "config.json",
+  ...["Q2_K", "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q4_0", "Q4_K_M", "Q4_K_S", "Q5_0", "Q6_K", "Q8_0"].map(
+    (one) => `llama-2-7b-chat.${one}.gguf`,
+  ),
+];
+const bartowski = [
+  "Big-70B-Instruct.imatrix",
+  "Big-70B-Instruct-imatrix.gguf",
+  "Big-70B-Instruct-IQ1_M.gguf",
+  "Big-70B-Instruct-IQ4_XS.gguf",
+  "Big-70B-Instruct-Q4_K_L.gguf",
+  "Big-70B-Instruct-Q4_K_M.gguf",
+  "Big-70B-Instruct-Q8_0/Big-70B-Instruct-Q8_0-00001-of-00002.gguf",
+  "Big-70B-Instruct-Q8_0/Big-70B-Instruct-Q8_0-00002-of-00002.gguf",
+  "Big-70B-Instruct-f16/Big-70B-Instruct-f16-00001-of-00003.gguf",
+  "Big-70B-Instruct-f16/Big-70B-Instruct-f16-00003-of-00003.gguf",
+];
+const unsloth = [
+  "BF16/Qwen3-235B-BF16-00001-of-00002.gguf",
+  "BF16/Qwen3-235B-BF16-00002-of-00002.gguf",
+  "Q8_0/Qwen3-235B-Q8_0-00002-of-00002.gguf",
+  "Q8_0/Qwen3-235B-Q8_0-00001-of-00002.gguf",
+  "UD-Q4_K_XL/Qwen3-235B-UD-Q4_K_XL-00001-of-00001.gguf",
+  "imatrix_unsloth.gguf",
+  "mmproj-BF16.gguf",
+  "mmproj-F16.gguf",
+];
+const qwen = [
+  "LICENSE",
+  "qwen2.5-7b-instruct-fp16-00001-of-00002.gguf",
+  "qwen2.5-7b-instruct-fp16-00002-of-00002.gguf",
+  "qwen2.5-7b-instruct-q2_k.gguf",
+  "qwen2.5-7b-instruct-q8_0.gguf",
+  "qwen2.5-7b-instruct-q4_0-00001-of-00002.gguf",
+  "qwen2.5-7b-instruct-q4_0-00002-of-00002.gguf",
+];
+const ggmlOrg = ["gpt-oss-20b-mxfp4.gguf"];
+const vision = ["gemma-3-4b-it-Q8_0.gguf", "mmproj-model-f16.gguf", "gemma-3-4b-it-f16.gguf"];
+
+function choose(
+  listed: readonly string[],
+  wanted: { file?: string; quantization?: string } = {},
+): Chosen {
+  return chooseFiles("org/name", listed, {
+    file: wanted.file,
+    quantization: wanted.quantization,
+  });
+}
+
+describe("without a wish", () => {
+  it.each<[string, readonly string[], readonly string[], string | null]>([
+    ["Q4_K_M", theBloke, ["llama-2-7b-chat.Q4_K_M.gguf"], "Q4_K_M"],
+    ["Q4_K_M before Q4_K_L", bartowski, ["Big-70B-Instruct-Q4_K_M.gguf"], "Q4_K_M"],
+    [
+      "a dynamic one of four bits before larger ones",
+      unsloth,
+      ["UD-Q4_K_XL/Qwen3-235B-UD-Q4_K_XL-00001-of-00001.gguf"],
+      "UD-Q4_K_XL",
+    ],
+    [
+      "Q4_0 before Q8_0, whole or split",
+      qwen,
+      [
+        "qwen2.5-7b-instruct-q4_0-00001-of-00002.gguf",
+        "qwen2.5-7b-instruct-q4_0-00002-of-00002.gguf",
+      ],
+      "Q4_0",
+    ],
+    ["the only one", ggmlOrg, ["gpt-oss-20b-mxfp4.gguf"], "MXFP4"],
+    ["Q8_0 before F16, and no projector", vision, ["gemma-3-4b-it-Q8_0.gguf"], "Q8_0"],
+    [
+      "three bits before whole weights",
+      ["m-f16.gguf", "m-Q3_K_M.gguf"],
+      ["m-Q3_K_M.gguf"],
+      "Q3_K_M",
+    ],
+    ["whole weights before two bits", ["m-f16.gguf", "m-Q2_K.gguf"], ["m-f16.gguf"], "F16"],
+    [
+      "one that it knows before one that it does not",
+      ["a.gguf", "b-Q2_K.gguf"],
+      ["b-Q2_K.gguf"],
+      "Q2_K",
+    ],
+    ["one without a quantization", ["README.md", "2b_it_v2.gguf"], ["2b_it_v2.gguf"], null],
+    [
+      "the model and not the one that guesses for it",
+      ["m-draft-Q4_K_M.gguf", "m-Q8_0.gguf"],
+      ["m-Q8_0.gguf"],
+      "Q8_0",
+    ],
+    ["one that guesses, where that is all", ["m-DRAFT.Q8_0.gguf"], ["m-DRAFT.Q8_0.gguf"], "Q8_0"],
+    [
+      "one outside folders before its like inside",
+      ["old/m-Q4_K_M.gguf", "m-Q4_K_M.gguf"],
+      ["m-Q4_K_M.gguf"],
+      "Q4_K_M",
+    ],
+    [
+      "a whole one before the same in parts",
+      ["m-Q4_K_M-00001-of-00002.gguf", "m-Q4_K_M-00002-of-00002.gguf", "m-Q4_K_M.gguf"],
+      ["m-Q4_K_M.gguf"],
+      "Q4_K_M",
+    ],
+  ])("takes %s", (_, listed, names, quantization) => {
+    expect(choose(listed)).toEqual({ names, quantization });
+    expect(choose(listed.toReversed())).toEqual({ names, quantization });
+  });
+
+  it("asks, where several models have what is best", () => {
+    const error = thrownBy(() => choose(["2b-Q4_K_M.gguf", "7b-Q4_K_M.gguf", "7b-Q8_0.gguf"]));
+    expect(error).toMatchObject({
+      code: "invalid_spec",
+      message:
+        "org/name has several models, and nothing says which one: 2b-Q4_K_M.gguf, 7b-Q4_K_M.gguf",
+      hint: "name one of them, with its folder, in spec.file",
+    });
+  });
+
+  it("asks, where nothing is known of several", () => {
+    expect(thrownBy(() => choose(["a.gguf", "b.gguf"])).code).toBe("invalid_spec");
+  });
+
+  it("says that there is no GGUF file", () => {
+    expect(thrownBy(() => choose(["model.safetensors", "README.md"]))).toMatchObject({
+      code: "hub_not_found",
+      message: "org/name has no GGUF file",
+    });
+  });
+
+  it("says that there is only what goes with a model", () => {
+    expect(thrownBy(() => choose(["mmproj-f16.gguf", "lora-q8_0.gguf"]))).toMatchObject({
+      code: "hub_not_found",
+      hint: "it has mmproj-f16.gguf, lora-q8_0.gguf; file takes any of them",
+    });
+  });
+});
+
+describe("by quantization", () => {
+  it.each<[string, readonly string[], string]>([
+    ["q4_k_s", theBloke, "llama-2-7b-chat.Q4_K_S.gguf"],
+    ["FP16", qwen, "qwen2.5-7b-instruct-fp16-00001-of-00002.gguf"],
+    ["f16", qwen, "qwen2.5-7b-instruct-fp16-00001-of-00002.gguf"],
+    ["Q8_0", bartowski, "Big-70B-Instruct-Q8_0/Big-70B-Instruct-Q8_0-00001-of-00002.gguf"],
+    ["IQ4_XS", bartowski, "Big-70B-Instruct-IQ4_XS.gguf"],
+    ["ud-q4_k_xl", unsloth, "UD-Q4_K_XL/Qwen3-235B-UD-Q4_K_XL-00001-of-00001.gguf"],
+    ["Q4_K_XL", unsloth, "UD-Q4_K_XL/Qwen3-235B-UD-Q4_K_XL-00001-of-00001.gguf"],
+    ["BF16", unsloth, "BF16/Qwen3-235B-BF16-00001-of-00002.gguf"],
+    ["mxfp4", ggmlOrg, "gpt-oss-20b-mxfp4.gguf"],
+  ])("%s", (quantization, listed, first) => {
+    expect(choose(listed, { quantization }).names[0]).toBe(first);
+  });
+
+  it("takes the plain one, where there is a dynamic one beside it", () => {
+    const listed = ["m-UD-Q4_K_XL.gguf", "m-Q4_K_XL.gguf"];
+    expect(choose(listed, { quantization: "Q4_K_XL" }).names).toEqual(["m-Q4_K_XL.gguf"]);
+  });
+
+  it("puts parts in order", () => {
+    expect(choose(unsloth, { quantization: "Q8_0" }).names).toEqual([
+      "Q8_0/Qwen3-235B-Q8_0-00001-of-00002.gguf",
+      "Q8_0/Qwen3-235B-Q8_0-00002-of-00002.gguf",
+    ]);
+  });
+
+  it("says which part is missing", () => {
+    expect(thrownBy(() => choose(bartowski, { quantization: "f16" }))).toMatchObject({
+      code: "hub_not_found",
+      message:
+        "org/name lists Big-70B-Instruct-f16/Big-70B-Instruct-f16 as 3 parts, and lacks part 00002",
+    });
+  });
+
+  it("names those that there are, the best first", () => {
+    expect(thrownBy(() => choose(vision, { quantization: "Q4_K_M" }))).toMatchObject({
+      code: "hub_not_found",
+      message: "org/name has no file with quantization Q4_K_M",
+      hint: "it has Q8_0, F16",
+    });
+  });
+
+  it("finds a slip", () => {
+    expect(thrownBy(() => choose(theBloke, { quantization: "Q4KM" })).message).toBe(
+      'org/name has no file with quantization Q4KM; did you mean "Q4_K_M"?',
+    );
+  });
+
+  it("names the files, where their names tell no quantization", () => {
+    expect(thrownBy(() => choose(["a.gguf"], { quantization: "Q8_0" })).hint).toBe(
+      "its names tell no quantization: choose with file among a.gguf",
+    );
+  });
+
+  it("never takes a projector", () => {
+    expect(choose(vision, { quantization: "F16" }).names).toEqual(["gemma-3-4b-it-f16.gguf"]);
+  });
+
+  it("asks, where several have it", () => {
+    const error = thrownBy(() =>
+      choose(["2b-Q8_0.gguf", "7b-Q8_0.gguf"], { quantization: "q8_0" }),
+    );
+    expect(error).toMatchObject({
+      code: "invalid_spec",
+      message: "org/name has several files with quantization Q8_0: 2b-Q8_0.gguf, 7b-Q8_0.gguf",
+    });
+  });
+});
+
+describe("by file", () => {
+  it.each<[string, readonly string[], number]>([
+    ["llama-2-7b-chat.Q2_K.gguf", theBloke, 1],
+    ["Q8_0/Qwen3-235B-Q8_0-00001-of-00002.gguf", unsloth, 2],
+    ["Q8_0/Qwen3-235B-Q8_0-00002-of-00002.gguf", unsloth, 2],
+    ["Qwen3-235B-BF16-00001-of-00002.gguf", unsloth, 2],
+    ["mmproj-model-f16.gguf", vision, 1],
+  ])("%s", (file, listed, count) => {
+    const { names } = choose(listed, { file });
+    expect(names).toHaveLength(count);
+    expect(names.some((name) => name === file || name.endsWith(`/${file}`))).toBe(true);
+    expect(names).toEqual(names.toSorted());
+  });
+
+  it("names those that there are, and the nearest", () => {
+    expect(thrownBy(() => choose(vision, { file: "gemma-3-4b-it-Q8.gguf" }))).toMatchObject({
+      code: "hub_not_found",
+      message:
+        'org/name has no file gemma-3-4b-it-Q8.gguf; did you mean "gemma-3-4b-it-Q8_0.gguf"?',
+      hint: "it has gemma-3-4b-it-Q8_0.gguf, mmproj-model-f16.gguf, gemma-3-4b-it-f16.gguf",
+    });
+  });
+
+  it("asks for the folder, where several have one of that name", () => {
+    expect(thrownBy(() => choose(["a/m.gguf", "b/m.gguf"], { file: "m.gguf" })).code).toBe(
+      "invalid_spec",
+    );
+  });
+
+  it("keeps messages short", () => {
+    const many = Array.from({ length: 100 }, (_, index) => `model-${index}.gguf`);
+    expect(thrownBy(() => choose(many, { file: "x.gguf" })).hint).toMatch(/ and 70 more$/);
+  });
+});
+
+describe("whatever a hub lists", () => {
+  const quantization = fc.constantFrom("Q4_K_M", "Q8_0", "UD-Q4_K_XL", "f16", "IQ4_XS", "zzz");
+  const separator = fc.constantFrom("-", ".", "_");
+  const stem = fc
+    .tuple(
+      fc.constantFrom("", "a/", "Q8_0/"),
+      fc.constantFrom("m", "mmproj", "n-draft"),
+      separator,
+      quantization,
+    )
+    .map(([folder, base, dot, kind]) => `${folder}${base}${dot}${kind}`);
+  const whole = stem.map((one) => [`${one}.gguf`]);
+  const split = fc
+    .tuple(stem, fc.integer({ min: 1, max: 4 }))
+    .map(([one, count]) =>
+      Array.from({ length: count }, (_, index) => `${one}-0000${index + 1}-of-0000${count}.gguf`),
+    );
+  const listing = fc
+    .array(
+      fc.oneof(
+        whole,
+        split,
+        fc.string().map((text) => [text]),
+      ),
+      { maxLength: 8 },
+    )
+    .chain((groups) => {
+      const names = [...new Set(groups.flat())];
+      return fc.shuffledSubarray(names, { minLength: 0 });
+    });
+
+  it("is one whole model of the listing, in whatever order it lists, or an error that says why", () => {
+    fc.assert(
+      fc.property(listing, fc.option(quantization, { nil: undefined }), (listed, wanted) => {
+        const outcome = (names: readonly string[]): unknown => {
+          try {
+            return choose(names, wanted === undefined ? {} : { quantization: wanted });
+          } catch (error) {
+            expect(error).toMatchObject({
+              code: expect.stringMatching(/^(hub_not_found|invalid_spec)$/),
+              hint: expect.any(String),
+            });
+            return "error";
+          }
+        };
+        const first = outcome(listed);
+        expect(outcome(listed.toReversed())).toEqual(first);
+        if (first === "error") return;
+        const { names } = choose(listed, wanted === undefined ? {} : { quantization: wanted });
+        expect(listed).toEqual(expect.arrayContaining([...names]));
+        const count = Number(/-of-(\d{5})\.gguf$/.exec(names[0] ?? "")?.[1] ?? 1);
+        expect(names).toHaveLength(count);
+        expect(names).toEqual(names.toSorted());
+        expect(names.join()).not.toContain("mmproj");
+        // Naming any of them comes to the same.
+        for (const file of names) expect(choose(listed, { file }).names).toEqual(names);
+      }),
+    );
+  });
+});
