@@ -3,10 +3,10 @@ import { ConflictError, NotFoundError } from "../base/errors.ts";
 import type { AppSpec } from "../resources/app.ts";
 import { effectiveApp } from "../resources/app-defaults.ts";
 import type { Kind } from "../resources/kinds.ts";
-import { API_VERSION } from "../resources/kinds.ts";
+import type { ModelSpec } from "../resources/model.ts";
 import { RETRIED_AT, type Resource } from "../resources/resource.ts";
 import { emptyMemory, type ReconcilerMemory } from "../resources/status.ts";
-import type { FieldChange, Store } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import { inputsDigest } from "./apps/inputs.ts";
 import { obeyInputs } from "./apps/memory.ts";
 import type { Operation, Plan } from "./apps/plan/model.ts";
@@ -14,22 +14,29 @@ import { planApp } from "./apps/plan/plan.ts";
 import { lookupWith } from "./apps/planned.ts";
 import { resolveApp } from "./apps/resolve.ts";
 import { chooseStrategy } from "./apps/strategy.ts";
+import { asIf } from "./as-if.ts";
 import type { AppBuilds, SourceState } from "./build/port.ts";
 import type { Ingress } from "./ingress/port.ts";
 import { appLogs } from "./logs/app-logs.ts";
 import type { LogArchive } from "./logs/archive.ts";
 import type { Manager } from "./manager.ts";
+import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts";
+import type { ModelController } from "./models/controller.ts";
+import { modelPlan } from "./models/model-plan.ts";
 import type {
   AppLogLine,
   AppLogOptions,
   ControlPlane,
   EngineState,
+  ModelPlanReport,
+  ModelProgress,
   PlannedResource,
   PlanReport,
   SpecsGitReport,
   SpecsReport,
 } from "./port.ts";
 import type { ContainerRuntime } from "./runtime/port.ts";
+import { specChanges } from "./spec-changes.ts";
 
 /** The watched folder's part of the answers; absent where no folder is watched. */
 export interface SpecsSource {
@@ -45,6 +52,7 @@ export class Controllers implements ControlPlane {
   readonly #runtime: ContainerRuntime;
   readonly #archive: LogArchive;
   readonly #manager: Manager;
+  readonly #models: ModelController;
   readonly #specs: SpecsSource;
   readonly #builds: Pick<AppBuilds, "source">;
   readonly #ingress: Ingress;
@@ -64,6 +72,7 @@ export class Controllers implements ControlPlane {
     this.#runtime = options.runtime;
     this.#archive = options.archive;
     this.#manager = options.manager;
+    this.#models = options.manager.models;
     this.#specs = options.specs;
     this.#builds = options.builds;
     this.#ingress = options.ingress;
@@ -71,7 +80,7 @@ export class Controllers implements ControlPlane {
   }
 
   engine(): EngineState {
-    return this.#manager.engine.state;
+    return this.#manager.apps.engine.state;
   }
 
   async planApp(
@@ -85,7 +94,7 @@ export class Controllers implements ControlPlane {
     if (!stored && spec === undefined)
       throw new NotFoundError(`there is no app "${name}"`, "berth get apps lists them");
     const asked = spec ?? stored?.spec ?? {};
-    const resource = this.#asIf(name, stored, asked, annotations);
+    const resource = asIf("App", name, stored, asked, annotations);
     const source = this.#sourceOf(stored, resource);
     const memory = obeyInputs(
       { ...emptyMemory, ...stored?.status?.memory },
@@ -107,7 +116,7 @@ export class Controllers implements ControlPlane {
     const report = {
       app: name,
       generation: resource.metadata.generation,
-      changes: changesBetween(stored?.spec ?? {}, asked),
+      changes: specChanges(stored?.spec ?? {}, asked),
     };
     if (!resolved.desired) {
       return {
@@ -158,6 +167,27 @@ export class Controllers implements ControlPlane {
     };
   }
 
+  planModel(
+    name: string,
+    spec: ModelSpec | undefined,
+    signal: AbortSignal,
+    alongside?: readonly PlannedResource[],
+  ): Promise<ModelPlanReport> {
+    return modelPlan(this.#models.context, name, spec, signal, alongside);
+  }
+
+  modelProgress(name: string): ModelProgress | undefined {
+    return this.#models.progressOf(name);
+  }
+
+  assistant(): AssistantReport {
+    return this.#models.report;
+  }
+
+  otherModels(): readonly AssistantModel[] {
+    return this.#models.otherModels;
+  }
+
   appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
     return appLogs(
       { store: this.#store, runtime: this.#runtime, archive: this.#archive },
@@ -197,42 +227,6 @@ export class Controllers implements ControlPlane {
     const image = `berth-${this.#store.instanceId}/${asked.metadata.name}:new`;
     return { type: "resolved", revision: "", image };
   }
-
-  /** The resource as it would be with `spec`, which need not exist yet. */
-  #asIf(
-    name: string,
-    stored: Resource<"App"> | undefined,
-    spec: AppSpec,
-    added: Readonly<Record<string, string>>,
-  ): Resource<"App"> {
-    if (stored) {
-      const annotations = { ...stored.metadata.annotations, ...added };
-      const changed =
-        canonicalJson([stored.spec, stored.metadata.annotations]) !==
-        canonicalJson([spec, annotations]);
-      const generation = stored.metadata.generation + (changed ? 1 : 0);
-      return { ...stored, spec, metadata: { ...stored.metadata, annotations, generation } };
-    }
-    return {
-      apiVersion: API_VERSION,
-      kind: "App",
-      metadata: {
-        name,
-        uid: "",
-        labels: {},
-        annotations: added,
-        generation: 1,
-        resourceVersion: 0,
-        creationTimestamp: "",
-        deletionTimestamp: null,
-        finalizers: [],
-        owners: {},
-        managers: {},
-      },
-      spec,
-      status: null,
-    };
-  }
 }
 
 const isObtaining = ({ type }: Operation) => type === "pullImage" || type === "buildImage";
@@ -254,21 +248,4 @@ function describe(operation: Operation): PlanReport["operations"][number] {
             ? operation.network
             : operation.volume;
   return { operation: operation.type, target, cause: operation.cause };
-}
-
-const valueOf = (spec: AppSpec, key: string): unknown =>
-  Object.entries(spec).find(([name]) => name === key)?.[1];
-
-/** Top-level fields of a spec that differ. Secret values never stand in an App's spec. */
-function changesBetween(before: AppSpec, after: AppSpec): FieldChange[] {
-  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
-  return keys
-    .map((key) => ({
-      path: `/spec/${key}`,
-      before: valueOf(before, key),
-      after: valueOf(after, key),
-    }))
-    .filter(
-      (change) => canonicalJson(change.before ?? null) !== canonicalJson(change.after ?? null),
-    );
 }

@@ -8,15 +8,18 @@ import { secretsOf } from "./apps/inputs.ts";
 export class References {
   readonly #dependencies = new Map<string, readonly string[]>();
   readonly #secrets = new Map<string, readonly string[]>();
+  readonly #models = new Map<string, readonly string[]>();
 
   update(app: Resource<"App">): void {
     this.#dependencies.set(app.metadata.name, app.spec.dependsOn ?? []);
     this.#secrets.set(app.metadata.name, secretsOf(app.spec));
+    this.#models.set(app.metadata.name, app.spec.models ?? []);
   }
 
   remove(app: string): void {
     this.#dependencies.delete(app);
     this.#secrets.delete(app);
+    this.#models.delete(app);
   }
 
   dependentsOf(app: string): readonly string[] {
@@ -25,6 +28,10 @@ export class References {
 
   usersOf(secret: string): readonly string[] {
     return namesWith(this.#secrets, secret);
+  }
+
+  usersOfModel(model: string): readonly string[] {
+    return namesWith(this.#models, model);
   }
 }
 

@@ -40,6 +40,33 @@ export interface ModelFacts {
   readonly memoryBytes: { readonly wanted: number; readonly least: number };
 }
 
+/** What a source stands for: one model of certain bytes. */
+export interface ResolvedModel {
+  /** Stays the same for the same bytes: names the folder in which the files stand under their own names. */
+  readonly key: string;
+  readonly commit: string | null;
+  /** As the file's name tells it: `Q4_K_M`; null where it does not. */
+  readonly quantization: string | null;
+  /** The first is the one to load; the parts of a split model in their order. */
+  readonly files: readonly ResolvedFile[];
+}
+
+export interface ResolvedFile {
+  /** Below the repository's root, or the last part of a URL or path. */
+  readonly name: string;
+  readonly sizeBytes: number | null;
+  /** Of the hub's LFS object, or of the spec; null where nobody names one. */
+  readonly sha256: string | null;
+  /** git's SHA-1 of a file that is not in LFS; null otherwise. */
+  readonly gitBlob: string | null;
+  /** Strong entity tag that the source gave; null where it gave none. */
+  readonly etag: string | null;
+  readonly location:
+    | { readonly type: "url"; readonly url: string }
+    /** Stays where it is; nothing is copied. */
+    | { readonly type: "local"; readonly path: string };
+}
+
 export interface ModelStatus {
   readonly phase: ModelPhase;
   readonly observedGeneration: number;
@@ -74,21 +101,28 @@ export interface ModelMemory {
     readonly message: string;
   } | null;
   /** What the source stood for, found out once for each `inputs` (source, revision, a person's request). */
-  readonly pin: {
-    readonly inputs: string;
-    readonly commit: string | null;
-    readonly key: string;
-    readonly quantization: string | null;
-  } | null;
+  readonly pin: { readonly inputs: string; readonly model: ResolvedModel } | null;
+  /** The file that `status.facts` were read from. */
+  readonly factsOf: string | null;
   /** The value of the retry annotation that has been obeyed. */
   readonly retriedAt: string | null;
-  /** Loads that failed in a row, for the back-off. */
-  readonly loadFailures: number;
+  /** What is left of a person's wish to look anew: ask the source, then read and compare all. */
+  readonly refresh: "resolve" | "verify" | null;
+  /** The step that failed, how often in a row, and when it is tried again (epoch milliseconds). */
+  readonly failure: {
+    readonly step: string;
+    readonly count: number;
+    readonly reason: string;
+    readonly message: string;
+    readonly retryAt: number;
+  } | null;
 }
 
 export const emptyModelMemory: ModelMemory = {
   stalled: null,
   pin: null,
+  factsOf: null,
   retriedAt: null,
-  loadFailures: 0,
+  refresh: null,
+  failure: null,
 };

@@ -20,6 +20,7 @@ import type { Store } from "../../src/store/store.ts";
 import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
 import { sweep, trackInstance } from "../support/engine-runs.ts";
 import { noBuilds } from "../support/no-builds.ts";
+import { noModels } from "../support/no-models.ts";
 
 /**
  * Two templates of the catalog on a real engine, rendered and left as they are. Their images cannot
@@ -58,7 +59,7 @@ exec httpd -f -p 8080 -h /www
   },
 };
 
-const catalog = loadCatalog(join(import.meta.dirname, "../../templates"));
+const { templates: catalog } = loadCatalog(join(import.meta.dirname, "../../templates"));
 const label = Object.entries(testLabels()).map(([key, value]) => `${key}=${value}`);
 
 beforeAll(async () => {
@@ -113,6 +114,7 @@ async function startBerth() {
   await trackInstance(store.instanceId);
   const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
   const manager = new Manager({
+    models: noModels(store),
     store,
     runtime,
     clock: systemClock,

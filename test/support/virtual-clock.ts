@@ -47,12 +47,17 @@ export class VirtualClock implements Clock {
   }
 
   /** Moves on until `condition` holds; throws after `limitMs` of this clock's time. */
-  async until(condition: () => boolean, limitMs: number, what: string): Promise<void> {
+  async until(
+    condition: () => boolean,
+    limitMs: number,
+    what: string | (() => string),
+  ): Promise<void> {
     const end = this.#now + limitMs;
     await this.settle();
     while (!condition()) {
       const next = this.#next(end);
-      if (!next) throw new Error(`not within ${limitMs} ms: ${what}`);
+      if (!next)
+        throw new Error(`not within ${limitMs} ms: ${typeof what === "string" ? what : what()}`);
       this.#timers.delete(next);
       this.#now = Math.max(this.#now, next.at);
       next.callback();

@@ -8,7 +8,10 @@ import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
 import { noArchive } from "../../src/controller/logs/archive.ts";
 import { Manager } from "../../src/controller/manager.ts";
 import { controllerMetrics } from "../../src/controller/metrics.ts";
+import { modelMetrics } from "../../src/controller/models/metrics.ts";
 import type { AppSpec } from "../../src/resources/app.ts";
+import type { ModelSpec } from "../../src/resources/model.ts";
+import type { ModelPhase } from "../../src/resources/model-status.ts";
 import { RETRIED_AT } from "../../src/resources/resource.ts";
 import { type ConditionType, findCondition } from "../../src/resources/status.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
@@ -16,6 +19,7 @@ import type { Store } from "../../src/store/store.ts";
 import { FakeAppBuilds } from "./fake-app-builds.ts";
 import { FakeEngine, type FakeImage } from "./fake-engine.ts";
 import { FakeIngress } from "./fake-ingress.ts";
+import { FakeAssistant, FakeModelFiles, FakeModelWorld, FakeSources } from "./fake-models.ts";
 import { type FakeFaults, FakeRuntime } from "./fake-runtime.ts";
 import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
 
@@ -27,6 +31,8 @@ export class World implements AsyncDisposable {
   readonly clock = new VirtualClock();
   readonly engine: FakeEngine;
   readonly routes: FakeIngress | undefined;
+  /** Hub, disk and assistant; they outlive Berth. */
+  readonly models: FakeModelWorld;
   isDead = true;
   /** Apps reconciled at once; default: as many as Berth's own. */
   workers: number | undefined;
@@ -51,6 +57,7 @@ export class World implements AsyncDisposable {
     } = {},
   ) {
     this.engine = new FakeEngine(this.clock, options.images ?? { "web:1": {}, "web:2": {} });
+    this.models = new FakeModelWorld(this.clock);
     this.routes = options.ingress === "fake" ? new FakeIngress({ clock: this.clock }) : undefined;
     this.builds = new FakeAppBuilds(this.clock, this.engine);
     this.#random = options.random ?? (() => 0.5);
@@ -71,9 +78,17 @@ export class World implements AsyncDisposable {
       instanceId: "0123abcd",
     });
     this.builds = this.builds.rebooted(clock, this.store);
-    this.builds.onChanged = (app) => this.manager.changed(app);
+    this.builds.onChanged = (app) => this.manager.apps.changed(app);
     this.runtime = new FakeRuntime({ clock, engine: this.engine, faults });
+    const assistant = new FakeAssistant(this.models, clock);
     this.manager = new Manager({
+      models: {
+        sources: new FakeSources(this.models),
+        files: new FakeModelFiles(this.models, clock),
+        assistant,
+        daemon: assistant,
+        metrics: modelMetrics(new Registry(), this.store),
+      },
       store: this.store,
       runtime: this.runtime,
       clock,
@@ -126,6 +141,40 @@ export class World implements AsyncDisposable {
       mode: "replace",
       spec,
     });
+  }
+
+  /** `annotations`: such as when a person started it. */
+  applyModel(
+    name: string,
+    spec: ModelSpec,
+    annotations: Readonly<Record<string, string | null>> = {},
+  ): void {
+    this.store.apply({
+      kind: "Model",
+      name,
+      manager: "api",
+      actor: { name: "test" },
+      mode: "merge",
+      spec,
+      annotations,
+    });
+  }
+
+  model(name: string) {
+    return this.store.get("Model", name);
+  }
+
+  modelCondition(name: string, type: ConditionType) {
+    return findCondition(this.model(name)?.status?.conditions ?? [], type);
+  }
+
+  async modelPhase(name: string, phase: ModelPhase, limitMs = 300_000): Promise<void> {
+    await this.clock.until(
+      () => this.model(name)?.status?.phase === phase,
+      limitMs,
+      () =>
+        `${name} is ${phase} (now: ${this.model(name)?.status?.phase} ${JSON.stringify(this.modelCondition(name, "Ready"))})`,
+    );
   }
 
   retry(name: string): void {

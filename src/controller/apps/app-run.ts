@@ -3,9 +3,11 @@ import { emptyMemory, type ReconcilerMemory } from "../../resources/status.ts";
 import type { Revision } from "../../store/store.ts";
 import type { SourceState } from "../build/port.ts";
 import type { Route } from "../ingress/port.ts";
+import type { Reason } from "../reason.ts";
+import type { ReconcileResult } from "../reconcile-loop.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 import { isComplete, servingVersion } from "./complete.ts";
-import type { ReconcileResult, ReconcilerContext } from "./context.ts";
+import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
 import { sideBySide } from "./executor.ts";
 import { fail } from "./failure.ts";
@@ -19,7 +21,6 @@ import { hashOf } from "./plan/observed.ts";
 import { planApp } from "./plan/plan.ts";
 import { notePulled } from "./pull-step.ts";
 import { noteReady } from "./ready.ts";
-import type { Reason } from "./reason.ts";
 import { recoverFrom } from "./recovery.ts";
 import { type Resolved, type ResolveInput, resolveApp, servingRevision } from "./resolve.ts";
 import { findRevision, keepRevision } from "./revisions.ts";
@@ -158,6 +159,7 @@ export class AppRun {
       source: this.#source,
       serving: servingVersion(this.#route, this.#memory),
       portOf: (app, replica, port) => store.ports.lease(app, replica, port),
+      modelDoor: this.#context.modelDoor,
     };
     this.#resolved = resolveApp(this.#asked);
     const { quarantine, spec } = this.#resolved;

@@ -1,8 +1,8 @@
 import { BerthError, type ErrorCode } from "../../base/errors.ts";
 import type { Resource } from "../../resources/resource.ts";
+import type { Reason } from "../reason.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
-import type { Reason } from "./reason.ts";
 
 export type BuildStep =
   | { readonly type: "waiting"; readonly progress: Reason }

@@ -4,6 +4,7 @@ import type { Store } from "../../store/store.ts";
 import type { AppBuilds } from "../build/port.ts";
 import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/archive.ts";
+import type { ModelDoor } from "../models/door.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 import type { BackgroundStops } from "./background-stops.ts";
 import type { Executor } from "./executor.ts";
@@ -23,6 +24,8 @@ export interface ReconcilerDeps {
   readonly ingress: Ingress;
   /** What an App's domain ends in where its spec names none. */
   readonly baseDomain: string;
+  /** The way from containers to the models; without it, the usual one. */
+  readonly modelDoor?: ModelDoor;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
   /** Runs a call that may take minutes without keeping a worker from other Apps. */
@@ -40,11 +43,4 @@ export interface ReconcilerContext extends ReconcilerDeps {
   readonly sourceFailures: Map<string, string>;
   /** Apps that have been looked at since Berth, or the engine, came up. */
   readonly looked: Set<string>;
-}
-
-export interface ReconcileResult {
-  /** True where the App is as its spec wants it, or rests until something changes: its back-off starts anew. */
-  readonly settled: boolean;
-  /** When to look again though nothing happens; null: at the next resync. */
-  readonly requeueAfterMs: number | null;
 }

@@ -4,7 +4,9 @@ import { type EffectiveApp, effectiveApp } from "../../resources/app-defaults.ts
 import { RESTARTED_AT, type Resource } from "../../resources/resource.ts";
 import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
+import { MODELS_PORT } from "../models/door.ts";
 import type { ContainerSpec, Labels, MountSpec, PublishSpec } from "../runtime/port.ts";
+import { modelTemplate } from "./model-inputs.ts";
 import { chooseStrategy, type Strategy } from "./strategy.ts";
 
 /** Raised when what this file makes of a spec changes, so that containers of older versions are replaced. */
@@ -51,6 +53,8 @@ export interface DesiredInput {
   readonly reveal: (reference: SecretReference) => string;
   /** The loopback port of each replica; asked only where the App is published so. */
   readonly loopbackPort: (replica: number, containerPort: number) => number;
+  /** Where containers reach the models; without it, where they usually do. */
+  readonly modelsPort?: number;
 }
 
 export function desiredApp(input: DesiredInput): DesiredApp {
@@ -65,6 +69,7 @@ export function desiredApp(input: DesiredInput): DesiredApp {
   // from a registry listens where it always does.
   if (origin === "source" && app.port !== undefined && !("PORT" in app.env))
     env.push(`PORT=${app.port}`);
+  const { env: modelEnv, ...modelHosts } = modelTemplate(app, input.modelsPort ?? MODELS_PORT);
   const network = networkName(instance);
   const owned = { [labels.INSTANCE]: instance, [labels.APP]: name };
   const volumes = app.volumes.flatMap((volume) =>
@@ -79,9 +84,10 @@ export function desiredApp(input: DesiredInput): DesiredApp {
   );
   const template = {
     image,
-    env,
+    env: [...env, ...modelEnv],
     network,
     aliases: [name],
+    ...modelHosts,
     mounts: app.volumes.map((volume): MountSpec => {
       const common = { path: volume.path, readOnly: volume.readOnly ?? false };
       return "name" in volume
@@ -172,10 +178,12 @@ export function revisionHash(spec: AppSpec, image: string | null): string {
     healthCheck: _health,
     dependsOn: _dependsOn,
     pullSecret: _pullSecret,
+    models = [],
     ...container
   } = spec;
   const built = spec.source === undefined ? {} : { image };
-  return digestOf({ ...container, ...built }).slice(0, 16);
+  const told = models.length === 0 ? {} : { models: modelTemplate(effectiveApp(spec), MODELS_PORT) };
+  return digestOf({ ...container, ...built, ...told }).slice(0, 16);
 }
 
 /** All apps of one instance share a network, on which each is reached under its name. */

@@ -2,11 +2,11 @@ import type { Logger } from "../../base/logger.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { ReconcilerMemory } from "../../resources/status.ts";
 import type { Revision, Store } from "../../store/store.ts";
+import type { Reason } from "../reason.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
 import { type DesiredApp, revisionHash } from "./desired.ts";
 import { missingSecret, quarantineDigest } from "./inputs.ts";
 import type { Mask } from "./mask.ts";
-import type { Reason } from "./reason.ts";
 
 /** Log lines that go into the message of a failure. */
 const LAST_LINES = 5;

@@ -7,10 +7,10 @@ import type {
 } from "../../resources/status.ts";
 import type { BuildRecord } from "../../store/store.ts";
 import type { Ingress } from "../ingress/port.ts";
+import type { Reason } from "../reason.ts";
 import type { Seen } from "./complete.ts";
 import type { DesiredApp } from "./desired.ts";
 import type { Plan } from "./plan/model.ts";
-import type { Reason } from "./reason.ts";
 
 /** Everything that one run of the reconciler found out, from which the status follows. */
 export interface Findings extends Seen {

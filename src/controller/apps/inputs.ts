@@ -3,9 +3,9 @@ import type { AppSpec, SecretReference } from "../../resources/app.ts";
 import type { Resource } from "../../resources/resource.ts";
 import { findCondition } from "../../resources/status.ts";
 import type { Store } from "../../store/store.ts";
+import type { Reason } from "../reason.ts";
 import type { DesiredApp } from "./desired.ts";
 import type { Lookup } from "./planned.ts";
-import type { Reason } from "./reason.ts";
 
 /**
  * What an App needs of other resources: the Secrets that it names, and the Apps that it depends on.
@@ -49,12 +49,11 @@ export function inputsDigest(
  * a restart, a stop, or a change of replicas.
  */
 export function quarantineDigest(store: Lookup, desired: DesiredApp, reason: string): string {
-  const { healthCheck, rollout, restart, dependsOn, pullSecret } = desired.app;
+  const { healthCheck, rollout, restart, dependsOn, models, pullSecret } = desired.app;
   const pulledWith = pullFailures.has(reason) ? [pullSecret ?? null, credentialsOf(store)] : null;
-  return digestOf([desired.version, healthCheck, rollout, restart, dependsOn, pulledWith]).slice(
-    0,
-    16,
-  );
+  const judged = [desired.version, healthCheck, rollout, restart, dependsOn, pulledWith];
+  // An App without models has the digest that it had before there were any.
+  return digestOf(models.length === 0 ? judged : [...judged, models]).slice(0, 16);
 }
 
 const pullFailures: ReadonlySet<string> = new Set(["ImageNotFound", "RegistryDenied"]);

@@ -1,8 +1,8 @@
 import { BerthError, messageOf } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
+import type { Reason } from "../reason.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
-import type { Reason } from "./reason.ts";
 import { registryAuth } from "./registry-auth.ts";
 
 export type PullStep =

@@ -1,7 +1,8 @@
 import { BerthError, isAbort, messageOf } from "../../base/errors.ts";
 import type { Resource } from "../../resources/resource.ts";
+import type { ReconcileResult } from "../reconcile-loop.ts";
 import { AppRun } from "./app-run.ts";
-import type { ReconcileResult, ReconcilerContext, ReconcilerDeps } from "./context.ts";
+import type { ReconcilerContext, ReconcilerDeps } from "./context.ts";
 import { deleteApp, sweepApp } from "./deletion.ts";
 import { Executor } from "./executor.ts";
 import { ImagePresence } from "./image-presence.ts";

@@ -4,6 +4,8 @@ import type { ReconcilerMemory } from "../../resources/status.ts";
 import type { Revision } from "../../store/store.ts";
 import type { SourceState } from "../build/port.ts";
 import type { Ingress } from "../ingress/port.ts";
+import { type ModelDoor, usualDoor } from "../models/door.ts";
+import type { Reason } from "../reason.ts";
 import { type DesiredApp, desiredApp } from "./desired.ts";
 import {
   dependencyCycle,
@@ -12,8 +14,8 @@ import {
   quarantineDigest,
   revealReference,
 } from "./inputs.ts";
+import { pendingModel } from "./model-inputs.ts";
 import type { Lookup } from "./planned.ts";
-import type { Reason } from "./reason.ts";
 
 /** What an App's spec comes to, with everything it refers to looked up. */
 export interface Resolved {
@@ -44,6 +46,8 @@ export interface ResolveInput {
   readonly serving: string | null;
   /** The loopback port of a replica; a dry run gives one that leases none. */
   readonly portOf: PortOf;
+  /** The way from containers to the models; without it, the usual one. */
+  readonly modelDoor?: ModelDoor | undefined;
 }
 
 export function resolveApp(input: ResolveInput): Resolved {
@@ -53,7 +57,8 @@ export function resolveApp(input: ResolveInput): Resolved {
   const nothing = { desired: null, spec, blocked: null, held: null, quarantine, ownImage: null };
   const refused = refusal(store, resource);
   if (refused) return { ...nothing, refused };
-  const blocked = pendingDependency(store, spec) ?? null;
+  const blocked =
+    pendingDependency(store, spec) ?? pendingModel(store, spec, doorOf(input)) ?? null;
   const image = spec.image ?? (source?.type === "resolved" ? source.image : null);
   if (image === null) {
     const held = sourceReason(source);
@@ -138,5 +143,8 @@ function build(input: ResolveInput, spec: AppSpec, image: string): DesiredApp {
     ingress,
     reveal: (reference) => revealReference(store, reference),
     loopbackPort: (replica, port) => portOf(name, replica, port),
+    modelsPort: doorOf(input).port,
   });
 }
+
+const doorOf = ({ modelDoor }: ResolveInput): ModelDoor => modelDoor ?? usualDoor;

@@ -1,7 +1,7 @@
 import { findCondition } from "../../resources/status.ts";
+import type { Reason } from "../reason.ts";
 import type { Findings, SetCondition } from "./findings.ts";
 import { isHealthy, replicaOf } from "./plan/observed.ts";
-import type { Reason } from "./reason.ts";
 
 /** How people reach an App: the Routed condition, and the URL. */
 

@@ -1,10 +1,10 @@
 import { BerthError } from "../../base/errors.ts";
 import { RETRIED_AT, type Resource } from "../../resources/resource.ts";
 import type { SourceState } from "../build/port.ts";
+import type { Reason } from "../reason.ts";
 import { buildErrorCodes } from "./build-step.ts";
 import type { ReconcilerContext } from "./context.ts";
 import { inputsDigest } from "./inputs.ts";
-import type { Reason } from "./reason.ts";
 
 /**
  * What the source of an App's spec stands for; null for a spec that names an image. A source that

@@ -9,6 +9,7 @@ import {
   setCondition,
 } from "../../resources/status.ts";
 import * as labels from "../labels.ts";
+import type { Reason } from "../reason.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 import { setBuilt } from "./built.ts";
 import { isComplete, isDraining } from "./complete.ts";
@@ -16,7 +17,6 @@ import type { DesiredApp } from "./desired.ts";
 import type { Findings, SetCondition } from "./findings.ts";
 import { hashOf, isHealthy, replicaOf } from "./plan/observed.ts";
 import { isServing, isVersionReady, targetOf } from "./plan/route.ts";
-import type { Reason } from "./reason.ts";
 import { recentRestarts } from "./restart-budget.ts";
 import { setRouted, unreachable, urlOf } from "./routed.ts";
 

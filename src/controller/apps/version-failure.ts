@@ -2,6 +2,7 @@ import { BerthError } from "../../base/errors.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { ReconcilerMemory } from "../../resources/status.ts";
 import type { Revision } from "../../store/store.ts";
+import type { Reason } from "../reason.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
@@ -10,7 +11,6 @@ import type { Mask } from "./mask.ts";
 import { deadlineMs } from "./memory.ts";
 import type { ContainerHealth, Operation, Plan } from "./plan/model.ts";
 import { hashOf, isHealthy } from "./plan/observed.ts";
-import type { Reason } from "./reason.ts";
 import { describeEnd } from "./status.ts";
 
 export interface VersionView {

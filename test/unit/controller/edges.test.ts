@@ -111,7 +111,7 @@ test("a push after a failed first build is built", async () => {
   world.apply("web", source);
   await world.phase("web", "failed");
   world.builds.head = "commit2";
-  world.manager.changed("web");
+  world.manager.apps.changed("web");
   await world.ready("web");
   expect(world.isReady("web")).toBe(true);
 });
@@ -123,14 +123,14 @@ test("a push after a failed build without autoRevert is built", async () => {
   await world.clock.advance(15_000);
   world.builds.scripts.set("bad", { failure });
   world.builds.head = "bad";
-  world.manager.changed("web");
+  world.manager.apps.changed("web");
   await world.clock.until(
     () => world.condition("web", "Stalled")?.status === "True",
     60_000,
     "it stalls",
   );
   world.builds.head = "commit3";
-  world.manager.changed("web");
+  world.manager.apps.changed("web");
   await world.ready("web");
   expect(world.isReady("web")).toBe(true);
 });
@@ -152,7 +152,7 @@ test("a deploy shortly after another does not go back to the version before both
   await world.ready("web");
   await world.clock.advance(15_000);
   world.builds.head = "commit2";
-  world.manager.changed("web");
+  world.manager.apps.changed("web");
   await world.clock.until(
     () => world.servedBy("web")[0] === world.builds.imageOf("web", "commit2"),
     60_000,
@@ -486,7 +486,7 @@ test("a failed build without autoRevert leaves what serves looked after", async 
   await world.clock.advance(15_000);
   world.builds.scripts.set("bad", { failure });
   world.builds.head = "bad";
-  world.manager.changed("web");
+  world.manager.apps.changed("web");
   await world.clock.until(
     () => world.condition("web", "Stalled")?.status === "True",
     60_000,
@@ -504,7 +504,7 @@ test("a stop in the middle of a build, and a start, bring back what ran", async 
   await world.clock.advance(15_000);
   world.builds.scripts.set("commit2", { afterMs: 120_000 });
   world.builds.head = "commit2";
-  world.manager.changed("web");
+  world.manager.apps.changed("web");
   await world.clock.advance(2_000);
   world.apply("web", { ...source, running: false });
   await world.phase("web", "stopped");

@@ -198,7 +198,7 @@ describe("an app is not Ready where nobody can reach it", () => {
       reason: "DomainTaken",
       message: 'web.localhost belongs to app "other"',
     });
-    world.manager.changed("web");
+    world.manager.apps.changed("web");
     await world.phase("web", "degraded");
     expect(world.condition("web", "Routed")).toMatchObject({
       status: "False",
@@ -210,7 +210,7 @@ describe("an app is not Ready where nobody can reach it", () => {
   test("the ingress is away: the condition says so, and what was Ready stays so", async () => {
     await using world = await serving();
     if (world.routes) world.routes.current = { ready: false, message: "port 80 is taken" };
-    world.manager.changed("web");
+    world.manager.apps.changed("web");
     await world.clock.until(
       () => world.condition("web", "Routed")?.reason === "IngressNotReady",
       5_000,

@@ -26,7 +26,7 @@ function annotate(world: World, annotations: Record<string, string | null>): voi
 /** The source stands for another commit now, and somebody says so. */
 function push(world: World, head: string): void {
   world.builds.head = head;
-  world.manager.changed("web");
+  world.manager.apps.changed("web");
 }
 
 async function deployed(world: World): Promise<void> {

@@ -35,6 +35,8 @@ export interface ModelView {
   readonly loaded_at: string | null;
   readonly expires_at: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
+  /** It is brought back, now or after a back-off, without anybody having to ask. */
+  readonly recovering: boolean;
 }
 
 /** What POST /models/inspect answers. */
@@ -72,6 +74,7 @@ export function modelView(state: ModelState & { readonly known: KnownModel }): M
     loaded_at: time(state.loadedAt),
     expires_at: time(state.expiresAt),
     error: error ? { code: error.code, message: error.message } : null,
+    recovering: state.isRecovering,
   };
 }
 

@@ -31,6 +31,8 @@ export interface LoadModel {
   readonly path: string;
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
+  /** What it may take at most; more is free for others then. Absent: what is free. */
+  readonly memoryBytesMax?: number | undefined;
   readonly gpu: boolean | "auto" | undefined;
 }
 
@@ -68,6 +70,8 @@ export interface AssistantModel {
   readonly sequences: number | null;
   readonly loadedAt: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
+  /** It crashed, and the assistant brings it back by itself. */
+  readonly recovering: boolean;
 }
 
 export interface InspectedModel {
@@ -75,8 +79,10 @@ export interface InspectedModel {
   readonly name: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
+  /** What it was trained with, and can have at most. */
   readonly contextTokens: number;
   readonly kind: "chat" | "completion" | "embedding";
+  /** With all that it would be given where there is room, and with the least that is of use. */
   readonly memoryBytes: { readonly wanted: number; readonly least: number };
 }
 

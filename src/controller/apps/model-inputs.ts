@@ -1,0 +1,64 @@
+import type { AppSpec } from "../../resources/app.ts";
+import type { EffectiveApp } from "../../resources/app-defaults.ts";
+import { findCondition } from "../../resources/status.ts";
+import { MODELS_HOST, type ModelDoor, modelsUrl } from "../models/door.ts";
+import type { Reason } from "../reason.ts";
+import type { Lookup } from "./planned.ts";
+
+/**
+ * What an App that says `models` waits for, and what its containers are told of them.
+ */
+
+/** No key is asked for, but most clients refuse to start without one. */
+const API_KEY = "berth";
+
+/** What makes containers of such an App; empty for any other, whose containers stay what they were. */
+export function modelTemplate(
+  app: EffectiveApp,
+  port: number,
+): { readonly env: readonly string[]; readonly hostAliases?: readonly string[] } {
+  const [first] = app.models;
+  if (first === undefined) return { env: [] };
+  const told = {
+    OPENAI_BASE_URL: modelsUrl(port),
+    OPENAI_API_KEY: API_KEY,
+    OPENAI_MODEL: first,
+    BERTH_MODELS: app.models.join(","),
+  };
+  return {
+    env: Object.entries(told)
+      .filter(([name]) => !(name in app.env))
+      .map(([name, value]) => `${name}=${value}`),
+    hostAliases: [MODELS_HOST],
+  };
+}
+
+/** The first Model that does not answer yet, or what keeps containers from it; undefined where all is well. */
+export function pendingModel(store: Lookup, spec: AppSpec, door: ModelDoor): Reason | undefined {
+  const { models = [] } = spec;
+  for (const name of models) {
+    const model = store.get("Model", name);
+    if (!model)
+      return {
+        reason: "ModelNotFound",
+        message: `wants model "${name}", which is not there; declare it with kind: Model`,
+      };
+    if (model.metadata.deletionTimestamp !== null) return notReady(name, "it is being deleted");
+    const { status } = model;
+    if (status?.phase === "running") continue;
+    const ready = findCondition(status?.conditions ?? [], "Ready");
+    if (status?.phase === "ready" && model.spec.running !== true)
+      return notReady(
+        name,
+        `it is on the disk, and nobody has started it: berth models start ${name}`,
+      );
+    return notReady(name, ready?.message || (status?.phase ?? "not looked at yet"));
+  }
+  // An App that goes elsewhere for its answers needs no way to the models.
+  const goesBySelf = spec.env?.["OPENAI_BASE_URL"] !== undefined;
+  return models.length === 0 || goesBySelf ? undefined : (door.closed() ?? undefined);
+}
+
+function notReady(name: string, why: string): Reason {
+  return { reason: "ModelNotReady", message: `waits for model "${name}": ${why}` };
+}

@@ -1,0 +1,109 @@
+import { digestOf } from "../../base/canonical.ts";
+import type { ModelSpec } from "../../resources/model.ts";
+import { parseModelSource } from "../../resources/model-source.ts";
+import { RETRIED_AT, type Resource, STARTED_AT } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import type { Reason } from "../reason.ts";
+import type { SourceRequest } from "./hub/port.ts";
+
+/** What a Model's spec comes to. Pure data: the plan compares it. */
+export interface DesiredModel {
+  readonly name: string;
+  readonly generation: number;
+  readonly request: Omit<SourceRequest, "token">;
+  /** Digest of all that says which bytes are wanted: another one means asking the source anew. */
+  readonly inputs: string;
+  readonly running: boolean;
+  readonly contextTokens: number | undefined;
+  readonly sequences: number | undefined;
+  readonly gpu: ModelSpec["gpu"];
+  /** RFC 3339; null: nobody ever started it by hand. */
+  readonly startedAt: string | null;
+  readonly retriedAt: string | null;
+  readonly createdAt: string;
+}
+
+export function desiredModel(resource: Resource<"Model">): DesiredModel {
+  const { spec, metadata } = resource;
+  const request = {
+    source: spec.source,
+    file: spec.file,
+    quantization: spec.quantization,
+    revision: spec.revision,
+    sha256: spec.sha256,
+  };
+  return {
+    name: metadata.name,
+    generation: metadata.generation,
+    request,
+    inputs: digestOf(request).slice(0, 16),
+    running: spec.running ?? false,
+    contextTokens: spec.contextSize,
+    sequences: spec.parallel,
+    gpu: spec.gpu,
+    startedAt: metadata.annotations[STARTED_AT] ?? null,
+    retriedAt: metadata.annotations[RETRIED_AT] ?? null,
+    createdAt: metadata.creationTimestamp,
+  };
+}
+
+type Secrets = Pick<Store, "get" | "secrets">;
+
+/** The token that the spec's `credential` names; undefined where it names none, or where it is missing. */
+export function tokenOf(store: Secrets, spec: ModelSpec): string | undefined {
+  if (spec.credential === undefined) return undefined;
+  const values = store.secrets.reveal(spec.credential) ?? {};
+  const keys = Object.keys(values);
+  return values["token"] ?? (keys.length === 1 ? values[keys[0] ?? ""] : undefined);
+}
+
+/** Why the credential cannot be used; undefined where it can, or where none is named. */
+export function missingCredential(store: Secrets, spec: ModelSpec): Reason | undefined {
+  if (spec.credential === undefined || tokenOf(store, spec) !== undefined) return undefined;
+  const isThere = store.get("Secret", spec.credential) !== undefined;
+  return isThere
+    ? {
+        reason: "SecretKeyNotFound",
+        message: `credential names Secret "${spec.credential}", which has no key "token"`,
+      }
+    : {
+        reason: "SecretNotFound",
+        message: `credential names Secret "${spec.credential}", which is not there; create it with berth secrets set ${spec.credential} token=VALUE`,
+      };
+}
+
+/** Changes when an edit, a credential or a person's retry makes another try worth while. */
+export function stallInputs(store: Secrets, resource: Resource<"Model">): string {
+  const { credential } = resource.spec;
+  return digestOf([
+    resource.metadata.uid,
+    resource.metadata.generation,
+    credential === undefined
+      ? null
+      : (store.get("Secret", credential)?.metadata.generation ?? null),
+  ]).slice(0, 16);
+}
+
+/**
+ * Further names for clients: the repository, where no other Model that is to run has it too, and the
+ * repository with its quantization, as llama.cpp and Ollama write it.
+ */
+export function aliasesOf(
+  resource: Resource<"Model">,
+  quantization: string | null,
+  all: readonly Resource<"Model">[],
+): readonly string[] {
+  const { source } = resource.spec;
+  const parsed = parseModelSource(source);
+  if (!("source" in parsed) || parsed.source.type !== "repository") return [];
+  const isShared = all.some(
+    (other) =>
+      other.metadata.name !== resource.metadata.name &&
+      other.spec.source === source &&
+      other.spec.running === true,
+  );
+  return [
+    ...(isShared ? [] : [source]),
+    ...(quantization === null ? [] : [`${source}:${quantization}`]),
+  ];
+}

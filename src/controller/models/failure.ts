@@ -1,0 +1,67 @@
+import { BerthError, messageOf } from "../../base/errors.ts";
+import type { ModelMemory } from "../../resources/model-status.ts";
+import { backoffMs } from "../backoff.ts";
+
+/** What comes again at each try, and after how many tries: then only a change, or a person, helps. */
+const terminal: Readonly<Record<string, { readonly reason: string; readonly tries: number }>> = {
+  hub_denied: { reason: "SourceDenied", tries: 1 },
+  hub_not_found: { reason: "SourceNotFound", tries: 1 },
+  invalid_spec: { reason: "SourceAmbiguous", tries: 1 },
+  // A bad line, or a proxy's damaged copy, may be better the next time.
+  digest_mismatch: { reason: "DigestMismatch", tries: 3 },
+  model_unusable: { reason: "ModelUnusable", tries: 1 },
+  // The engine crashed while it loaded the file.
+  engine_error: { reason: "LoadFailed", tries: 5 },
+};
+
+const passing: Readonly<Record<string, string>> = {
+  hub_unreachable: "SourceUnreachable",
+  disk_full: "DiskFull",
+  insufficient_memory: "InsufficientMemory",
+  assistant_unreachable: "AssistantUnreachable",
+  digest_mismatch: "DigestMismatch",
+  engine_error: "LoadFailed",
+};
+
+/** What the reconciler remembers of a step that went wrong: when to try again, or that it is of no use. */
+export function failed(
+  error: unknown,
+  step: string,
+  memory: ModelMemory,
+  context: { readonly inputs: string; readonly nowMs: number; readonly random: () => number },
+): ModelMemory {
+  const count = (memory.failure?.step === step ? memory.failure.count : 0) + 1;
+  const message =
+    error instanceof BerthError
+      ? [error.message, error.hint].filter(Boolean).join("; ")
+      : "an error of Berth's own; see its log";
+  const code = error instanceof BerthError ? error.code : "internal";
+  const end = terminal[code];
+  if (end && count >= end.tries) {
+    const stalled = { inputs: context.inputs, reason: end.reason, message };
+    return { ...memory, failure: null, stalled };
+  }
+  const delayMs = retryAfterOf(error) ?? backoffMs(count - 1, context.random);
+  return {
+    ...memory,
+    failure: {
+      step,
+      count,
+      reason: passing[code] ?? "WillRetry",
+      message: `${message}; it is tried again`,
+      retryAt: context.nowMs + delayMs,
+    },
+  };
+}
+
+function retryAfterOf(error: unknown): number | undefined {
+  if (!(error instanceof BerthError)) return undefined;
+  const { details } = error;
+  if (typeof details !== "object" || details === null || !("retryAfterMs" in details))
+    return undefined;
+  return typeof details.retryAfterMs === "number" ? details.retryAfterMs : undefined;
+}
+
+export function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(messageOf(error));
+}

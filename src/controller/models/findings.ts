@@ -1,0 +1,30 @@
+import type { ModelFacts, ModelMemory } from "../../resources/model-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { Reason } from "../reason.ts";
+import type { AssistantModel } from "./assistant/port.ts";
+import type { DesiredModel } from "./desired.ts";
+import type { StoredModel } from "./files/port.ts";
+import type { JobState, JobStep } from "./jobs.ts";
+import type { ModelPlan } from "./plan.ts";
+
+/** What one run has found out: all that a status is made of. */
+export interface ModelFindings {
+  readonly resource: Resource<"Model">;
+  readonly desired: DesiredModel;
+  readonly nowMs: number;
+  readonly memory: ModelMemory;
+  readonly stored: StoredModel | undefined;
+  readonly storedBytes: number;
+  readonly facts: ModelFacts | null;
+  readonly assistant:
+    | { readonly reachable: false; readonly message: string }
+    | {
+        readonly reachable: true;
+        readonly url: string;
+        readonly model: AssistantModel | undefined;
+      };
+  readonly plan: ModelPlan | null;
+  readonly job: { readonly step: JobStep; readonly state: JobState<unknown> } | undefined;
+  /** Why the spec cannot be worked with. */
+  readonly refused: Reason | null;
+}

@@ -1,0 +1,140 @@
+import type { Clock } from "../../base/clock.ts";
+import { isAbort } from "../../base/errors.ts";
+import type { TaskGroup } from "../../base/task-group.ts";
+import type { DownloadProgress } from "./files/port.ts";
+import { TransferRate } from "./transfer-rate.ts";
+
+/** Downloads at once; more would only share the same line. */
+const DOWNLOADS_MAX = 2;
+
+export type JobStep = "resolve" | "download" | "verify" | "inspect" | "load" | "unload";
+
+export type JobState<T> =
+  /** Another job of the model has to end first, or other downloads come first. */
+  | { readonly type: "waiting" }
+  | {
+      readonly type: "running";
+      readonly progress: DownloadProgress | null;
+      readonly bytesPerSecond: number | null;
+    }
+  | { readonly type: "done"; readonly value: T }
+  | { readonly type: "failed"; readonly error: unknown };
+
+export interface JobRequest<T> {
+  readonly step: JobStep;
+  /** What it is done for: another key is another job. */
+  readonly key: string;
+  run(onProgress: (progress: DownloadProgress) => void, signal: AbortSignal): Promise<T>;
+}
+
+interface Job {
+  readonly step: JobStep;
+  readonly key: string;
+  readonly run: JobRequest<unknown>["run"];
+  readonly stop: AbortController;
+  readonly rate: TransferRate;
+  state: JobState<unknown>;
+}
+
+/**
+ * What takes long, one job for each Model, beside the reconcile workers, which never wait for a hub or
+ * for a load. What is under way is lost with the process, and simply asked for again.
+ */
+export class ModelJobs {
+  readonly #clock: Clock;
+  readonly #tasks: TaskGroup;
+  readonly #onSettled: (model: string) => void;
+  readonly #jobs = new Map<string, Job>();
+  #downloads = 0;
+
+  constructor(options: {
+    readonly clock: Clock;
+    readonly tasks: TaskGroup;
+    readonly onSettled: (model: string) => void;
+  }) {
+    this.#clock = options.clock;
+    this.#tasks = options.tasks;
+    this.#onSettled = options.onSettled;
+  }
+
+  /** The model's job with this step and key, begun where there is none. One for something else is ended first. */
+  ensure<T>(model: string, request: JobRequest<T>): JobState<T> {
+    const known = this.#jobs.get(model);
+    if (known?.step === request.step && known.key === request.key) {
+      // The key stands for what the job is to bring.
+      return known.state as JobState<T>;
+    }
+    if (known) {
+      this.cancel(model);
+      if (this.#jobs.has(model)) return { type: "waiting" };
+    }
+    const job: Job = {
+      step: request.step,
+      key: request.key,
+      run: (onProgress, signal) => request.run(onProgress, signal),
+      stop: new AbortController(),
+      rate: new TransferRate(this.#clock),
+      state: { type: "waiting" },
+    };
+    this.#jobs.set(model, job);
+    this.#startNext();
+    return job.state as JobState<T>;
+  }
+
+  /** The job that there is, running or ended and not yet collected. */
+  current(
+    model: string,
+  ): { readonly step: JobStep; readonly state: JobState<unknown> } | undefined {
+    return this.#jobs.get(model);
+  }
+
+  /** Takes the result of a job that has ended, so that the next `ensure` begins a new one. */
+  collect(model: string): void {
+    const job = this.#jobs.get(model);
+    if (job && (job.state.type === "done" || job.state.type === "failed")) this.#jobs.delete(model);
+  }
+
+  /** Ends it; what is under way is told, and `onSettled` tells when it is gone. */
+  cancel(model: string): void {
+    const job = this.#jobs.get(model);
+    if (!job) return;
+    job.stop.abort();
+    if (job.state.type !== "running") this.#jobs.delete(model);
+  }
+
+  #startNext(): void {
+    for (const [model, job] of this.#jobs) {
+      if (job.state.type !== "waiting") continue;
+      const isDownload = job.step === "download";
+      if (isDownload && this.#downloads >= DOWNLOADS_MAX) continue;
+      job.state = { type: "running", progress: null, bytesPerSecond: null };
+      if (isDownload) this.#downloads += 1;
+      this.#tasks.run(`${job.step} of a model`, async (ending) => {
+        const onEnding = () => job.stop.abort();
+        ending.addEventListener("abort", onEnding, { once: true });
+        try {
+          await this.#work(model, job);
+        } finally {
+          ending.removeEventListener("abort", onEnding);
+          if (isDownload) this.#downloads -= 1;
+          this.#startNext();
+        }
+      });
+    }
+  }
+
+  async #work(model: string, job: Job): Promise<void> {
+    try {
+      const value = await job.run((progress) => {
+        const bytesPerSecond = job.rate.at(progress);
+        job.state = { type: "running", progress, bytesPerSecond };
+      }, job.stop.signal);
+      job.state = { type: "done", value };
+    } catch (error) {
+      job.state = { type: "failed", error };
+      if (job.stop.signal.aborted && isAbort(error)) job.state = { type: "waiting" };
+    }
+    if (job.stop.signal.aborted && this.#jobs.get(model) === job) this.#jobs.delete(model);
+    this.#onSettled(model);
+  }
+}

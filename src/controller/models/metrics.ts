@@ -1,0 +1,36 @@
+import { Gauge, type Registry } from "prom-client";
+import { modelPhases } from "../../resources/model-status.ts";
+import type { Store } from "../../store/store.ts";
+
+export interface ModelMetrics {
+  readonly models: Gauge<"phase">;
+  readonly bytes: Gauge;
+}
+
+/** Counted when they are asked for: the store knows. */
+export function modelMetrics(registry: Registry, store: Pick<Store, "list">): ModelMetrics {
+  const registers = [registry];
+  return {
+    models: new Gauge({
+      name: "berth_models",
+      help: "Models by phase",
+      labelNames: ["phase"],
+      registers,
+      collect() {
+        const phases = store.list("Model").map(({ status }) => status?.phase ?? "absent");
+        for (const phase of modelPhases)
+          this.set({ phase }, phases.filter((one) => one === phase).length);
+      },
+    }),
+    bytes: new Gauge({
+      name: "berth_model_downloaded_bytes",
+      help: "Bytes of all Models on the disk; one that two share counts twice",
+      registers,
+      collect() {
+        this.set(
+          store.list("Model").reduce((sum, { status }) => sum + (status?.downloadedBytes ?? 0), 0),
+        );
+      },
+    }),
+  };
+}

@@ -1,0 +1,67 @@
+import { NotFoundError } from "../../base/errors.ts";
+import type { ModelSpec } from "../../resources/model.ts";
+import { emptyModelMemory } from "../../resources/model-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import { asIf } from "../as-if.ts";
+import type { ModelPlanReport, PlannedResource } from "../port.ts";
+import { specChanges } from "../spec-changes.ts";
+import type { ModelContext } from "./context.ts";
+import { desiredModel, missingCredential } from "./desired.ts";
+import { observeModel } from "./observe.ts";
+import { planModel } from "./plan.ts";
+
+/** What a reconcile of this Model would do, from the same parts that the reconciler uses. */
+export async function modelPlan(
+  context: ModelContext,
+  name: string,
+  spec: ModelSpec | undefined,
+  signal: AbortSignal,
+  alongside: readonly PlannedResource[] = [],
+): Promise<ModelPlanReport> {
+  const { store, watch, files } = context;
+  const stored = store.get("Model", name);
+  const asked = spec ?? stored?.spec;
+  if (!asked) throw new NotFoundError(`there is no model "${name}"`, "berth models ls lists them");
+  const resource = asIf("Model", name, stored, asked);
+  const desired = desiredModel(resource);
+  const planned = alongside.map((one) => one.resource).filter(isModel);
+  const all = [
+    ...store
+      .list("Model")
+      .filter((one) => !planned.some(({ metadata }) => metadata.name === one.metadata.name)),
+    ...planned,
+  ];
+  const observed = await observeModel({
+    desired,
+    memory: { ...emptyModelMemory, ...stored?.status?.memory },
+    facts: stored?.status?.facts ?? null,
+    files,
+    sight: await watch.look(signal),
+    all,
+  });
+  const plan = planModel(desired, observed);
+  const credential = asked.credential;
+  const isComing = planned.length < alongside.length && hasSecret(alongside, credential);
+  const refused = isComing ? undefined : missingCredential(store, asked);
+  return {
+    model: name,
+    generation: resource.metadata.generation,
+    operations: plan.operations.map(({ type, target, cause }) => ({
+      operation: type,
+      target,
+      cause,
+    })),
+    changes: specChanges(stored?.spec ?? {}, asked),
+    blockedBy: (refused ?? stored?.status?.memory.stalled ?? plan.blockedBy)?.message ?? null,
+  };
+}
+
+function isModel(resource: Resource): resource is Resource<"Model"> {
+  return resource.kind === "Model";
+}
+
+function hasSecret(alongside: readonly PlannedResource[], name: string | undefined): boolean {
+  return alongside.some(
+    ({ resource }) => resource.kind === "Secret" && resource.metadata.name === name,
+  );
+}

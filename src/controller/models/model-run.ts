@@ -1,0 +1,348 @@
+import { digestOf } from "../../base/canonical.ts";
+import {
+  emptyModelMemory,
+  type ModelFacts,
+  type ModelMemory,
+} from "../../resources/model-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { Reason } from "../reason.ts";
+import type { ReconcileResult } from "../reconcile-loop.ts";
+import type { AssistantSight } from "./assistant-watch.ts";
+import type { ModelContext } from "./context.ts";
+import {
+  aliasesOf,
+  type DesiredModel,
+  desiredModel,
+  missingCredential,
+  stallInputs,
+  tokenOf,
+} from "./desired.ts";
+import { asError, failed } from "./failure.ts";
+import type { JobRequest, JobStep } from "./jobs.ts";
+import { factsKey, observeModel } from "./observe.ts";
+import { type ModelOperation, type ModelPlan, type ObservedModel, planModel } from "./plan.ts";
+import { modelStatus } from "./status.ts";
+
+/** How often the status tells how far a download is, in milliseconds; the API knows it at any time. */
+const PROGRESS_WRITTEN_MS = 2_000;
+/** Steps of one run: each ends, and shows what comes next. A run that takes more goes round in circles. */
+const STEPS_MAX = 10;
+
+/** The job that each operation is. */
+const steps: Readonly<Record<ModelOperation["type"], JobStep>> = {
+  resolveSource: "resolve",
+  downloadFiles: "download",
+  verifyFiles: "verify",
+  inspectFile: "inspect",
+  unloadModel: "unload",
+  loadModel: "load",
+};
+
+/** One look at a Model: what there is, what is to be done, the first of it, and the status. */
+export class ModelRun {
+  readonly #context: ModelContext;
+  readonly #resource: Resource<"Model">;
+  readonly #desired: DesiredModel;
+  #memory: ModelMemory;
+  #facts: ModelFacts | null;
+
+  constructor(context: ModelContext, resource: Resource<"Model">) {
+    this.#context = context;
+    this.#resource = resource;
+    this.#desired = desiredModel(resource);
+    this.#memory = { ...emptyModelMemory, ...resource.status?.memory };
+    this.#facts = resource.status?.facts ?? null;
+  }
+
+  async toCompletion(signal: AbortSignal): Promise<ReconcileResult> {
+    const { store, jobs } = this.#context;
+    const { name } = this.#desired;
+    this.#obey();
+    const refused = missingCredential(store, this.#resource.spec) ?? null;
+    for (let step = 0; step < STEPS_MAX; step += 1) {
+      const sight = await this.#context.watch.look(signal);
+      const observed = await this.#observe(sight);
+      const plan = planModel(this.#desired, observed);
+      const next = this.#nextOf(plan, refused);
+      if (!next && this.#finish()) continue;
+      const waitMs = next ? this.#waitOf(next) : 0;
+      if (next && waitMs === 0 && this.#begin(next, observed)) continue;
+      this.#write(observed, sight, plan, refused);
+      if (waitMs > 0) return { settled: true, requeueAfterMs: waitMs };
+      const isAtWork = jobs.current(name)?.state.type === "running";
+      return { settled: true, requeueAfterMs: isAtWork ? PROGRESS_WRITTEN_MS : null };
+    }
+    throw new Error(`the steps of model ${name} lead nowhere`);
+  }
+
+  /** A person's retry is obeyed once: the source is asked and everything compared again. */
+  #obey(): void {
+    const { retriedAt } = this.#desired;
+    const inputs = stallInputs(this.#context.store, this.#resource);
+    if (retriedAt !== null && retriedAt !== this.#memory.retriedAt)
+      this.#memory = {
+        ...this.#memory,
+        retriedAt,
+        refresh: this.#memory.pin ? "resolve" : null,
+        stalled: null,
+        failure: null,
+      };
+    if (this.#memory.stalled && this.#memory.stalled.inputs !== inputs)
+      this.#memory = { ...this.#memory, stalled: null, failure: null };
+  }
+
+  #observe(sight: AssistantSight): Promise<ObservedModel> {
+    return observeModel({
+      desired: this.#desired,
+      memory: this.#memory,
+      facts: this.#facts,
+      files: this.#context.files,
+      sight,
+      all: this.#context.store.list("Model"),
+    });
+  }
+
+  /** Where nothing may be tried, it still leaves the memory when it is not wanted there. */
+  #nextOf(plan: ModelPlan, refused: Reason | null): ModelOperation | undefined {
+    if (this.#memory.stalled || refused)
+      return plan.operations.find(({ type }) => type === "unloadModel");
+    const [first] = plan.operations;
+    // Being stopped does not wait for a download, nor for a source.
+    const unload = plan.operations.find(({ type }) => type === "unloadModel");
+    return unload ?? first;
+  }
+
+  /** How long a step that failed is left alone, in milliseconds, whoever asks for another look. */
+  #waitOf({ type }: ModelOperation): number {
+    const { failure } = this.#memory;
+    if (failure?.step !== steps[type]) return 0;
+    return Math.max(0, failure.retryAt - this.#context.clock.now());
+  }
+
+  /** Sees to a step: true where it has ended, well or badly, false while it goes on. */
+  #begin(operation: ModelOperation, observed: ObservedModel): boolean {
+    switch (operation.type) {
+      case "resolveSource":
+        return this.#resolve();
+      case "downloadFiles":
+      case "verifyFiles":
+        return this.#fetch(operation.type === "downloadFiles" ? "download" : "verify");
+      case "inspectFile":
+        return this.#inspect(observed);
+      case "unloadModel":
+        return this.#unload();
+      case "loadModel":
+        return this.#load(observed);
+    }
+  }
+
+  #resolve(): boolean {
+    const { sources, store } = this.#context;
+    const { inputs, request } = this.#desired;
+    const token = tokenOf(store, this.#resource.spec);
+    const isRefresh = this.#memory.refresh === "resolve" && this.#memory.pin?.inputs === inputs;
+    return this.#job(
+      {
+        step: "resolve",
+        key: digestOf([inputs, token ?? null, this.#memory.retriedAt]),
+        run: (_, signal) => sources.resolve({ ...request, token }, signal),
+      },
+      (model) => {
+        const isSame = this.#memory.pin?.model.key === model.key;
+        this.#remember({
+          pin: { inputs, model },
+          refresh: this.#memory.refresh === null ? null : "verify",
+        });
+        if (!isSame) {
+          const what = model.files.map(({ name }) => name).join(", ");
+          const at = model.commit === null ? "" : ` at ${model.commit.slice(0, 12)}`;
+          this.#event("Normal", "Resolved", `the source stands for ${what}${at}`);
+        }
+      },
+      (error) => {
+        if (!isRefresh) return false;
+        // What is on the disk is as good as before.
+        this.#remember({ refresh: "verify" });
+        this.#event(
+          "Warning",
+          "SourceUnreachable",
+          `the source was not asked anew: ${error.message}`,
+        );
+        return true;
+      },
+    );
+  }
+
+  #fetch(step: "download" | "verify"): boolean {
+    const { files, store } = this.#context;
+    const model = this.#memory.pin?.model;
+    if (!model) return false;
+    const token = tokenOf(store, this.#resource.spec);
+    return this.#job(
+      {
+        step,
+        key: digestOf([model.key, this.#memory.retriedAt]),
+        run: (onProgress, signal) =>
+          step === "download"
+            ? files.download(model, { token, onProgress }, signal)
+            : files.verify(model, signal),
+      },
+      () => {},
+      (error) => {
+        // What was damaged is out of use now, and comes again by the next step.
+        if (step !== "verify") return false;
+        this.#remember({ refresh: null });
+        this.#event("Warning", "Damaged", error.message);
+        return true;
+      },
+    );
+  }
+
+  #inspect(observed: ObservedModel): boolean {
+    const { stored } = observed;
+    if (!stored) return false;
+    const { name: id, contextTokens, sequences } = this.#desired;
+    const key = factsKey(stored.path, this.#desired);
+    return this.#job(
+      {
+        step: "inspect",
+        key,
+        run: (_, signal) =>
+          this.#context.assistant.inspect(
+            { id, path: stored.path, contextTokens, sequences },
+            signal,
+          ),
+      },
+      (facts) => {
+        this.#facts = facts;
+        this.#remember({ factsOf: key });
+      },
+    );
+  }
+
+  #unload(): boolean {
+    const { name } = this.#desired;
+    return this.#job(
+      {
+        step: "unload",
+        key: name,
+        run: (_, signal) => this.#context.assistant.unload(name, signal),
+      },
+      () => {},
+    );
+  }
+
+  #load(observed: ObservedModel): boolean {
+    const { stored } = observed;
+    if (!stored) return false;
+    const { name: id, contextTokens, sequences, gpu } = this.#desired;
+    const quantization = this.#memory.pin?.model.quantization ?? null;
+    const aliases = aliasesOf(this.#resource, quantization, this.#context.store.list("Model"));
+    const request = { id, aliases, path: stored.path, contextTokens, sequences, gpu };
+    return this.#job(
+      {
+        step: "load",
+        key: digestOf(request),
+        run: (_, signal) => this.#context.assistant.load(request, signal),
+      },
+      () => {},
+    );
+  }
+
+  /** `onFailed` may take a failure as something to go on with. */
+  #job<T>(
+    request: JobRequest<T>,
+    onDone: (value: T) => void,
+    onFailed: (error: Error) => boolean = () => false,
+  ): boolean {
+    const { jobs } = this.#context;
+    const { name } = this.#desired;
+    const state = jobs.ensure(name, request);
+    if (state.type === "waiting" || state.type === "running") return false;
+    jobs.collect(name);
+    if (state.type === "done") {
+      this.#done(request.step);
+      onDone(state.value);
+      return true;
+    }
+    const error = asError(state.error);
+    if (onFailed(error)) return true;
+    this.#failed(request.step, error);
+    return true;
+  }
+
+  /** A job can have brought what is wanted before it ends: true where it has just ended. */
+  #finish(): boolean {
+    const { jobs } = this.#context;
+    const { name } = this.#desired;
+    const job = jobs.current(name);
+    if (job?.state.type !== "done" && job?.state.type !== "failed") return false;
+    jobs.collect(name);
+    if (job.state.type === "done") this.#done(job.step);
+    // The assistant holds it for a failed model now, which it does not try again by itself.
+    else if (job.step === "load") this.#failed(job.step, asError(job.state.error));
+    return true;
+  }
+
+  #done(step: JobStep): void {
+    this.#remember({ failure: null });
+    const { name } = this.#desired;
+    const what = (this.#memory.pin?.model.files ?? []).map((file) => file.name).join(", ");
+    if (step === "download" || step === "verify") this.#remember({ refresh: null });
+    if (step === "download") {
+      this.#event("Normal", "Downloaded", `${what}: on the disk and verified`);
+      this.#context.onFilesUnused();
+    } else if (step === "verify") this.#event("Normal", "Verified", `${what}: as it should be`);
+    else if (step === "load")
+      this.#event("Normal", "Started", `in memory; clients call it "${name}"`);
+    else if (step === "unload") this.#event("Normal", "Stopped", "out of memory");
+  }
+
+  #failed(step: JobStep, error: Error): void {
+    const { store, clock, logger, random } = this.#context;
+    const { name } = this.#desired;
+    const inputs = stallInputs(store, this.#resource);
+    const nowMs = clock.now();
+    this.#memory = failed(error, step, this.#memory, { inputs, nowMs, random });
+    const reason = this.#memory.stalled ?? this.#memory.failure;
+    if (reason) this.#event("Warning", reason.reason, reason.message);
+    if (reason?.reason === "WillRetry")
+      logger.error({ kind: "Model", name, step: step, err: error }, "a step failed");
+  }
+
+  #remember(change: Partial<ModelMemory>): void {
+    this.#memory = { ...this.#memory, ...change };
+  }
+
+  #event(type: "Normal" | "Warning", reason: string, message: string): void {
+    const { name } = this.#desired;
+    this.#context.store.events.record({ kind: "Model", name, type, reason, message });
+  }
+
+  #write(
+    observed: ObservedModel,
+    sight: AssistantSight,
+    plan: ModelPlan,
+    refused: Reason | null,
+  ): void {
+    const { store, clock, jobs } = this.#context;
+    const { name, uid } = this.#resource.metadata;
+    const status = modelStatus({
+      resource: this.#resource,
+      desired: this.#desired,
+      nowMs: clock.now(),
+      memory: this.#memory,
+      stored: observed.stored,
+      storedBytes: observed.storedBytes,
+      facts: this.#facts,
+      assistant:
+        sight.reachable && observed.assistant.reachable
+          ? { reachable: true, url: sight.state.url, model: observed.assistant.model }
+          : { reachable: false, message: sight.reachable ? "" : sight.message },
+      plan,
+      job: jobs.current(name),
+      refused,
+    });
+    store.setStatus("Model", name, uid, status);
+  }
+}

@@ -1,0 +1,85 @@
+import type { ModelFacts, ModelMemory } from "../../resources/model-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import { admit, type Candidate } from "./admission.ts";
+import type { AssistantState } from "./assistant/port.ts";
+import type { AssistantSight } from "./assistant-watch.ts";
+import { type DesiredModel, desiredModel } from "./desired.ts";
+import type { ModelFiles } from "./files/port.ts";
+import type { ObservedModel } from "./plan.ts";
+
+/** What `status.facts` were read of: another file, or other settings, and they are read anew. */
+export function factsKey(path: string, desired: DesiredModel): string {
+  return JSON.stringify([path, desired.contextTokens ?? null, desired.sequences ?? null]);
+}
+
+/** What there is of a Model, for the reconciler and for a dry run alike. */
+export async function observeModel(input: {
+  readonly desired: DesiredModel;
+  readonly memory: ModelMemory;
+  readonly facts: ModelFacts | null;
+  readonly files: Pick<ModelFiles, "find" | "storedBytes">;
+  readonly sight: AssistantSight;
+  /** Every Model of the store. */
+  readonly all: readonly Resource<"Model">[];
+}): Promise<ObservedModel> {
+  const { desired, memory, files, sight } = input;
+  const { pin } = memory;
+  const stored = pin ? await files.find(pin.model) : undefined;
+  const facts = stored && memory.factsOf === factsKey(stored.path, desired) ? input.facts : null;
+  return {
+    pin,
+    isPinStale: memory.refresh === "resolve",
+    stored,
+    storedBytes: pin ? await files.storedBytes(pin.model) : 0,
+    verifyDue: memory.refresh !== null,
+    facts,
+    assistant: sight.reachable
+      ? {
+          reachable: true,
+          model: sight.state.models.find(({ id }) => id === desired.name),
+          verdict: admit(desired.name, candidates(input.all, sight.state, desired, facts), {
+            bytesMax: sight.state.memoryBytesMax,
+            otherBytes: bytesOfOthers(input.all, sight.state),
+          }),
+        }
+      : sight,
+  };
+}
+
+/** The Models that are to run and could be loaded now; this one as it was just seen. */
+function candidates(
+  all: readonly Resource<"Model">[],
+  state: AssistantState,
+  desired: DesiredModel,
+  facts: ModelFacts | null,
+): readonly Candidate[] {
+  const others = all
+    .filter(({ metadata }) => metadata.name !== desired.name && !metadata.deletionTimestamp)
+    .map((resource) => ({
+      desired: desiredModel(resource),
+      facts: resource.status?.facts ?? null,
+    }));
+  return [...others, { desired, facts }].flatMap(({ desired: one, facts: known }) => {
+    if (!one.running) return [];
+    const model = state.models.find(({ id }) => id === one.name);
+    const residentBytes = model?.pinned === true ? model.memoryBytes : null;
+    if (known === null && residentBytes === null) return [];
+    return [
+      {
+        name: one.name,
+        startedAt: one.startedAt,
+        createdAt: one.createdAt,
+        residentBytes,
+        leastBytes: known?.memoryBytes.least ?? residentBytes ?? 0,
+      },
+    ];
+  });
+}
+
+/** Kept by whoever started the assistant. What it loaded on demand makes way, and does not count. */
+function bytesOfOthers(all: readonly Resource<"Model">[], state: AssistantState): number {
+  const names = new Set(all.map(({ metadata }) => metadata.name));
+  return state.models
+    .filter(({ id, pinned }) => pinned && !names.has(id))
+    .reduce((sum, { memoryBytes }) => sum + (memoryBytes ?? 0), 0);
+}

@@ -1,0 +1,140 @@
+import type { Clock } from "../base/clock.ts";
+import { BerthError, isAbort, messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+import type { TaskGroup } from "../base/task-group.ts";
+import type { Kind } from "../resources/kinds.ts";
+import { backoffMs } from "./backoff.ts";
+import type { ControllerMetrics } from "./metrics.ts";
+import { type Priority, WorkQueue } from "./workqueue.ts";
+
+export interface ReconcileResult {
+  /** True where the resource is as its spec wants it, or rests until something changes: its back-off starts anew. */
+  readonly settled: boolean;
+  /** When to look again though nothing happens; null: at the next resync. */
+  readonly requeueAfterMs: number | null;
+}
+
+export interface ReconcileLoopOptions {
+  readonly kind: Kind;
+  /** As the metrics name it. */
+  readonly name: string;
+  readonly workers: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: ControllerMetrics;
+  readonly tasks: TaskGroup;
+  /** 0 to 1; spreads back-offs. */
+  readonly random: () => number;
+  /** Brings one resource towards its spec, or takes away what is left of one that is gone. */
+  readonly reconcile: (name: string, signal: AbortSignal) => Promise<ReconcileResult>;
+}
+
+/** The queue of one kind and the workers that empty it: keys in, reconciles out, back-off after a failure. */
+export class ReconcileLoop {
+  readonly #options: ReconcileLoopOptions;
+  readonly #queue: WorkQueue;
+  readonly #failures = new Map<string, number>();
+  /** Workers to let go: each stood in for a run that was waiting, and that has come back. */
+  #surplusWorkers = 0;
+
+  constructor(options: ReconcileLoopOptions) {
+    this.#options = options;
+    this.#queue = new WorkQueue(options.clock);
+    const { name } = options;
+    const { queueAdds, queueDepth, queueSeconds } = options.metrics;
+    const tellDepth = () => queueDepth.set({ name }, this.#queue.depth.waiting);
+    this.#queue.onAdd = () => {
+      queueAdds.inc({ name });
+      tellDepth();
+    };
+    this.#queue.onTake = (_key, waitedMs) => {
+      queueSeconds.observe({ name }, waitedMs / 1000);
+      tellDepth();
+    };
+  }
+
+  start(): void {
+    for (let worker = 0; worker < this.#options.workers; worker += 1)
+      this.#options.tasks.run(`${this.#options.name} worker ${worker}`, (signal) =>
+        this.#work(signal),
+      );
+  }
+
+  add(key: string, priority: Priority): void {
+    this.#queue.add(key, priority);
+  }
+
+  /** Looked at as if it had never failed. */
+  addAnew(key: string, priority: Priority): void {
+    this.#failures.delete(key);
+    this.#queue.add(key, priority);
+  }
+
+  /** Takes no keys any more; the task group ends what runs. */
+  close(): void {
+    this.#queue.close();
+  }
+
+  /** True when nothing waits and nothing runs. */
+  get idle(): boolean {
+    const { waiting, processing } = this.#queue.depth;
+    return waiting === 0 && processing === 0;
+  }
+
+  /** Another worker stands in while a run only waits: ten apps that take ten minutes to stop hold nobody up. */
+  async aside<T>(call: () => Promise<T>): Promise<T> {
+    this.#options.tasks.run(`stand-in ${this.#options.name} worker`, (signal) =>
+      this.#work(signal),
+    );
+    try {
+      return await call();
+    } finally {
+      this.#surplusWorkers += 1;
+    }
+  }
+
+  async #work(signal: AbortSignal): Promise<void> {
+    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
+      try {
+        await this.#reconcile(key, signal);
+      } finally {
+        this.#queue.done(key);
+      }
+      if (signal.aborted) return;
+      if (this.#surplusWorkers > 0) {
+        this.#surplusWorkers -= 1;
+        return;
+      }
+    }
+  }
+
+  async #reconcile(key: string, signal: AbortSignal): Promise<void> {
+    const { metrics, logger, random, kind, name } = this.#options;
+    const controller = { controller: name };
+    const stopTimer = metrics.reconcileSeconds.startTimer(controller);
+    metrics.activeWorkers.inc(controller);
+    try {
+      const { settled, requeueAfterMs } = await this.#options.reconcile(key, signal);
+      if (settled) this.#failures.delete(key);
+      if (requeueAfterMs !== null) this.#queue.addAfter(key, requeueAfterMs, "event");
+      const result = requeueAfterMs === null ? "success" : "requeue_after";
+      metrics.reconcileTotal.inc({ ...controller, result });
+    } catch (error) {
+      if (isAbort(error) && signal.aborted) return;
+      const failures = this.#failures.get(key) ?? 0;
+      this.#failures.set(key, failures + 1);
+      const delayMs = backoffMs(failures, random);
+      metrics.reconcileTotal.inc({ ...controller, result: "error" });
+      metrics.queueRetries.inc({ name });
+      const code = error instanceof BerthError ? error.code : "internal";
+      logger.warn(
+        { kind, name: key, code, error: messageOf(error), retryInMs: delayMs },
+        "reconcile failed, will retry",
+      );
+      this.#queue.addAfter(key, delayMs, "event");
+    } finally {
+      metrics.activeWorkers.dec(controller);
+      stopTimer();
+    }
+  }
+}

@@ -1,0 +1,285 @@
+import { createHash } from "node:crypto";
+import { untilAborted } from "../../src/base/aborting.ts";
+import type { Clock } from "../../src/base/clock.ts";
+import { delay } from "../../src/base/clock.ts";
+import { BerthError } from "../../src/base/errors.ts";
+import type {
+  AssistantControl,
+  AssistantModel,
+  AssistantReport,
+  AssistantState,
+  InspectedModel,
+  LoadModel,
+} from "../../src/controller/models/assistant/port.ts";
+import type {
+  CollectedFile,
+  DownloadProgress,
+  ModelFiles,
+  StoredModel,
+} from "../../src/controller/models/files/port.ts";
+import type {
+  ModelSources,
+  ResolvedModel,
+  SourceRequest,
+} from "../../src/controller/models/hub/port.ts";
+
+/** What a hub has under one id. */
+export interface FakeRepository {
+  readonly commit: string;
+  readonly bytes: number;
+  /** What the model takes in memory, at least. */
+  readonly memoryBytes: number;
+  readonly quantization?: string;
+}
+
+/** Whatever outlives Berth: the hub, the disk, and an assistant in a process of its own. */
+export class FakeModelWorld {
+  readonly repositories = new Map<string, FakeRepository>();
+  /** Thrown by the next calls, oldest first. */
+  readonly resolveErrors: BerthError[] = [];
+  readonly downloadErrors: BerthError[] = [];
+  readonly loadErrors: BerthError[] = [];
+  /** Keys to bytes on the disk. */
+  readonly disk = new Map<string, { done: number; readonly total: number }>();
+  readonly damaged = new Set<string>();
+  readonly resident = new Map<string, AssistantModel>();
+  memoryBytesMax = 1_000;
+  isReachable = true;
+  /** How long the whole of a download and of a load take, in milliseconds of the world's clock. */
+  downloadMs = 10_000;
+  loadMs = 500;
+  readonly calls: string[] = [];
+  readonly #clock: Clock;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** The daemon ends, and comes back without a memory of what it had. */
+  restartAssistant(): void {
+    this.resident.clear();
+  }
+
+  /** Resolves when it is in memory. */
+  async load(request: LoadModel, memoryBytes: number): Promise<void> {
+    const failure = this.loadErrors.shift();
+    const { id, path, contextTokens, sequences } = request;
+    const model: AssistantModel = {
+      id,
+      path,
+      sizeBytes: null,
+      state: "loading",
+      pinned: true,
+      memoryBytes: null,
+      wanted: { contextTokens: contextTokens ?? null, sequences: sequences ?? null },
+      contextTokens: null,
+      sequences: null,
+      loadedAt: null,
+      error: null,
+      recovering: false,
+    };
+    this.resident.set(id, model);
+    await delay(this.#clock, this.loadMs, new AbortController().signal);
+    if (this.resident.get(id) !== model)
+      throw new BerthError("assistant_unreachable", "the connection was cut");
+    if (failure) {
+      const { code, message } = failure;
+      this.resident.set(id, { ...model, state: "failed", error: { code, message } });
+      throw failure;
+    }
+    const taken = [...this.resident.values()].reduce((sum, one) => sum + (one.memoryBytes ?? 0), 0);
+    if (taken + memoryBytes > this.memoryBytesMax)
+      throw new Error("more was admitted than there is memory");
+    this.resident.set(id, {
+      ...model,
+      state: "resident",
+      memoryBytes,
+      contextTokens: contextTokens ?? 4_096,
+      sequences: sequences ?? 8,
+      loadedAt: new Date(this.#clock.now()).toISOString(),
+    });
+  }
+}
+
+export function resolvedOf(source: string, repository: FakeRepository): ResolvedModel {
+  const name = `${source.split("/").at(-1)}.gguf`;
+  return {
+    key: createHash("sha256").update(`${source}@${repository.commit}`).digest("hex").slice(0, 16),
+    commit: repository.commit,
+    quantization: repository.quantization ?? null,
+    files: [
+      {
+        name,
+        sizeBytes: repository.bytes,
+        sha256: createHash("sha256").update(`${source} ${repository.commit}`).digest("hex"),
+        gitBlob: null,
+        etag: null,
+        location: { type: "url", url: `http://hub.test/${source}/${repository.commit}/${name}` },
+      },
+    ],
+  };
+}
+
+export class FakeSources implements ModelSources {
+  readonly #world: FakeModelWorld;
+
+  constructor(world: FakeModelWorld) {
+    this.#world = world;
+  }
+
+  async resolve(request: SourceRequest, signal: AbortSignal): Promise<ResolvedModel> {
+    signal.throwIfAborted();
+    this.#world.calls.push(`resolve ${request.source} ${request.token ?? ""}`.trim());
+    const failure = this.#world.resolveErrors.shift();
+    if (failure) throw failure;
+    const repository = this.#world.repositories.get(request.source);
+    if (!repository)
+      throw new BerthError("hub_not_found", `the hub has no repository ${request.source}`);
+    return resolvedOf(request.source, repository);
+  }
+}
+
+export class FakeModelFiles implements ModelFiles {
+  readonly #world: FakeModelWorld;
+  readonly #clock: Clock;
+
+  constructor(world: FakeModelWorld, clock: Clock) {
+    this.#world = world;
+    this.#clock = clock;
+  }
+
+  async find(model: ResolvedModel): Promise<StoredModel | undefined> {
+    const there = this.#world.disk.get(model.key);
+    if (!there || there.done < there.total || this.#world.damaged.has(model.key)) return undefined;
+    return storedOf(model);
+  }
+
+  async storedBytes(model: ResolvedModel): Promise<number> {
+    return this.#world.disk.get(model.key)?.done ?? 0;
+  }
+
+  /** In ten steps, so that it can be cut off anywhere. */
+  async download(
+    model: ResolvedModel,
+    { onProgress }: { readonly onProgress: (progress: DownloadProgress) => void },
+    signal: AbortSignal,
+  ): Promise<StoredModel> {
+    const { disk, downloadErrors, calls, damaged } = this.#world;
+    const total = model.files.reduce((sum, { sizeBytes }) => sum + (sizeBytes ?? 0), 0);
+    const there = disk.get(model.key) ?? { done: 0, total };
+    calls.push(`download ${model.key} from ${there.done}`);
+    if (damaged.delete(model.key)) there.done = 0;
+    disk.set(model.key, there);
+    while (there.done < total) {
+      await delay(this.#clock, this.#world.downloadMs / 10, signal);
+      const failure = downloadErrors.shift();
+      if (failure) throw failure;
+      there.done = Math.min(total, there.done + Math.ceil(total / 10));
+      onProgress({ step: "downloading", doneBytes: there.done, totalBytes: total });
+    }
+    return storedOf(model);
+  }
+
+  async verify(model: ResolvedModel): Promise<StoredModel> {
+    this.#world.calls.push(`verify ${model.key}`);
+    if (this.#world.damaged.has(model.key))
+      throw new BerthError("digest_mismatch", "the file is not what it should be");
+    return storedOf(model);
+  }
+
+  async remove(key: string): Promise<void> {
+    this.#world.calls.push(`remove ${key}`);
+    this.#world.disk.delete(key);
+  }
+
+  async collect(): Promise<readonly CollectedFile[]> {
+    return [];
+  }
+}
+
+function storedOf(model: ResolvedModel): StoredModel {
+  return {
+    path: `/models/${model.key}/${model.files[0]?.name}`,
+    files: model.files.map(({ name, sizeBytes, sha256 }) => ({
+      name,
+      sizeBytes: sizeBytes ?? 0,
+      sha256,
+    })),
+  };
+}
+
+export class FakeAssistant implements AssistantControl {
+  readonly #world: FakeModelWorld;
+  readonly #clock: Clock;
+
+  constructor(world: FakeModelWorld, clock: Clock) {
+    this.#world = world;
+    this.#clock = clock;
+  }
+
+  report(): AssistantReport {
+    const up = this.#world.isReachable;
+    return {
+      state: up ? "up" : "waiting",
+      url: up ? "http://127.0.0.1:7777" : null,
+      pid: up ? 1 : null,
+      starts: 1,
+      message: up ? null : "it ended",
+    };
+  }
+
+  async state(): Promise<AssistantState> {
+    this.#assertReachable();
+    return {
+      version: "0",
+      pid: 1,
+      engine: "fake",
+      url: "http://127.0.0.1:7777",
+      memoryBytesMax: this.#world.memoryBytesMax,
+      models: [...this.#world.resident.values()],
+    };
+  }
+
+  async inspect(file: { readonly path: string }): Promise<InspectedModel> {
+    this.#assertReachable();
+    const least = this.#memoryOf(file.path);
+    return {
+      architecture: "llama",
+      name: null,
+      parameters: 1_000,
+      quantization: "Q4_K_M",
+      contextTokens: 4_096,
+      kind: "chat",
+      memoryBytes: { wanted: least * 2, least },
+    };
+  }
+
+  /** Goes on in its own process, whatever becomes of the caller. */
+  async load(request: LoadModel, signal: AbortSignal): Promise<void> {
+    this.#assertReachable();
+    this.#world.calls.push(`load ${request.id}`);
+    await untilAborted(this.#world.load(request, this.#memoryOf(request.path)), signal);
+  }
+
+  async unload(id: string, signal: AbortSignal): Promise<void> {
+    this.#assertReachable();
+    this.#world.calls.push(`unload ${id}`);
+    await delay(this.#clock, 100, signal);
+    this.#world.resident.delete(id);
+  }
+
+  async openDoors(): Promise<void> {
+    this.#assertReachable();
+  }
+
+  #memoryOf(path: string): number {
+    for (const [source, repository] of this.#world.repositories)
+      if (path.includes(resolvedOf(source, repository).key)) return repository.memoryBytes;
+    throw new BerthError("model_unusable", "it is no GGUF file");
+  }
+
+  #assertReachable(): void {
+    if (!this.#world.isReachable)
+      throw new BerthError("assistant_unreachable", "the assistant does not answer");
+  }
+}

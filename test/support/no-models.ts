@@ -1,0 +1,28 @@
+import { Registry } from "prom-client";
+import { BerthError } from "../../src/base/errors.ts";
+import type { ManagerOptions } from "../../src/controller/manager.ts";
+import { modelMetrics } from "../../src/controller/models/metrics.ts";
+import type { Store } from "../../src/store/store.ts";
+
+/** For tests without Models: there is neither a hub nor an assistant. */
+export function noModels(store: Pick<Store, "list">): ManagerOptions["models"] {
+  const away = async (): Promise<never> => {
+    throw new BerthError("assistant_unreachable", "there is no assistant here");
+  };
+  return {
+    sources: { resolve: away },
+    files: {
+      find: async () => undefined,
+      storedBytes: async () => 0,
+      download: away,
+      verify: away,
+      remove: async () => {},
+      collect: async () => [],
+    },
+    assistant: { state: away, inspect: away, load: away, unload: away, openDoors: away },
+    daemon: {
+      report: () => ({ state: "off", url: null, pid: null, starts: 0, message: null }),
+    },
+    metrics: modelMetrics(new Registry(), store),
+  };
+}
