@@ -3,6 +3,7 @@ import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import type { AssistantConfig } from "../base/assistant-config.ts";
+import { assistantControlSocket } from "../base/assistant-paths.ts";
 import { Cleanup } from "../base/cleanup.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { BerthError } from "../base/errors.ts";
@@ -11,6 +12,7 @@ import { packageVersion } from "../base/package-version.ts";
 import { writeReadyFile } from "../base/ready-file.ts";
 import { ControlServer } from "./inference/control/control-server.ts";
 import type { Engine } from "./inference/engine.ts";
+import { Doors } from "./inference/http/doors.ts";
 import { buildInferenceHttp } from "./inference/http/server.ts";
 import { LlamaEngine } from "./inference/llama/llama-engine.ts";
 import { KnownModels } from "./inference/models/known-models.ts";
@@ -96,25 +98,30 @@ export async function runSystemAssistant(config: AssistantConfig): Promise<Runni
   });
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
-  const http = buildInferenceHttp({ service, logger, clock, metrics, version });
+  const doors = new Doors({ logger });
+  const http = buildInferenceHttp({ service, logger, clock, metrics, version, doors });
   starting.defer(() => http.close());
+  starting.use(doors);
   const url = await listen(http, config.port);
   const control = starting.use(
     new ControlServer({
       known,
+      facts,
       residency,
       logger,
+      openDoors: (list) => doors.open(list),
       state: () => ({
         version,
         pid: process.pid,
         engine: engine.name,
         url,
         memory_bytes_max: config.memoryBytesMax,
+        started_by: config.startedBy ?? null,
         ledger: { ok: ledger.state.ok, size: ledger.state.size },
       }),
     }),
   );
-  const controlSocket = join(runDir, "control.sock");
+  const controlSocket = assistantControlSocket(config.dataDir);
   await control.listen(controlSocket);
   const ready: AssistantReady = {
     url,

@@ -28,3 +28,8 @@ export function assistantDataDir(input: {
   // The XDG specification says that a relative value is invalid and to be ignored.
   return join(data && isAbsolute(data) ? data : join(home, ".local/share"), "berth/assistant");
 }
+
+/** Where an assistant with this data directory listens for whoever drives it. */
+export function assistantControlSocket(dataDir: string): string {
+  return join(dataDir, "run/control.sock");
+}

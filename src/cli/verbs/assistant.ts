@@ -26,6 +26,8 @@ export function addAssistant(program: Command, cli: Cli): void {
       )
       .option("--alias <name=model>", "another name for a model; can be given again", collect)
       .option("--port <port>", "on 127.0.0.1; 0: any (BERTH_ASSISTANT_PORT)")
+      // For whoever looks after the daemon, and wants to know it again.
+      .addOption(new Option("--started-by <program>").hideHelp())
       .addOption(
         new Option(
           "--engine <engine>",
@@ -65,14 +67,8 @@ export function addAssistant(program: Command, cli: Cli): void {
       throw new BerthError("not_implemented", "the companion of one person is not there yet", {
         hint: "berth assistant --system serves local models to every user of this machine",
       });
-    const { loadAssistantConfig } = await import("../../base/assistant-config.ts");
-    const config = loadAssistantConfig({
-      flags: { ...flags, dataDir: cli.globals.dataDir },
-      environment: cli.io.environment,
-      workingDirectory: cli.io.workingDirectory,
-      isTerminal: cli.io.errorIsTerminal,
-    });
-    const { runSystemAssistant } = await import("../../assistant/system.ts");
+    const { tellParent } = await import("../../base/parent-message.ts");
+    const isLookedAfter = flags.startedBy !== undefined;
     const leaving = new AbortController();
     const leave = () => {
       leaving.abort();
@@ -82,12 +78,13 @@ export function addAssistant(program: Command, cli: Cli): void {
     process.once("SIGTERM", leave);
     process.once("SIGINT", leave);
     try {
-      const daemon = await runSystemAssistant(config);
+      const daemon = await startDaemon(cli, flags);
       leaving.signal.addEventListener("abort", () => void daemon.close());
       if (leaving.signal.aborted) {
         await daemon.close();
         return;
       }
+      if (isLookedAfter) await tellParent({ type: "ready", url: daemon.ready.url });
       await cli.print(`berth ready ${JSON.stringify(daemon.ready)}`);
       if (cli.io.outputIsTerminal) {
         const { printAssistantSummary } = await import("../assistant-summary.ts");
@@ -98,9 +95,32 @@ export function addAssistant(program: Command, cli: Cli): void {
         }
       }
       await daemon.closed;
+    } catch (error) {
+      const failure = failureOf(error);
+      if (isLookedAfter && failure) await tellParent({ type: "failed", ...failure });
+      throw error;
     } finally {
       process.off("SIGTERM", leave);
       process.off("SIGINT", leave);
     }
   });
+}
+
+async function startDaemon(cli: Cli, flags: AssistantFlags) {
+  const { loadAssistantConfig } = await import("../../base/assistant-config.ts");
+  const config = loadAssistantConfig({
+    flags: { ...flags, dataDir: cli.globals.dataDir },
+    environment: cli.io.environment,
+    workingDirectory: cli.io.workingDirectory,
+    isTerminal: cli.io.errorIsTerminal,
+  });
+  const { runSystemAssistant } = await import("../../assistant/system.ts");
+  return runSystemAssistant(config);
+}
+
+/** What was foreseen, in words for people; undefined for what the system says, which names paths. */
+function failureOf(error: unknown): { message: string; hint: string | null } | undefined {
+  if (error instanceof BerthError) return { message: error.message, hint: error.hint ?? null };
+  const isForeseen = error instanceof Error && error.name === "AssistantError";
+  return isForeseen ? { message: error.message, hint: null } : undefined;
 }

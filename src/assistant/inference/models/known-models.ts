@@ -48,6 +48,11 @@ export function isLoadedAlike(one: KnownModel, other: KnownModel): boolean {
   );
 }
 
+/** Of its own, in bytes; Infinity: none. */
+export function memoryLimitOf({ memoryBytesMax }: KnownModel): number {
+  return memoryBytesMax ?? Number.POSITIVE_INFINITY;
+}
+
 /** What a model may be called: a repository path with an optional tag, as hubs and Ollama write it. */
 export const modelIdPattern =
   "^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*(:[A-Za-z0-9._-]+)?$";

@@ -75,3 +75,10 @@ export function retryLater(error: AssistantError, waitMs: number): AssistantErro
     cause: error,
   });
 }
+
+/** For the log: what was foreseen is told in a line, anything else with its stack. */
+export function reasonOf(error: unknown): object {
+  return error instanceof AssistantError && error.code !== "internal"
+    ? { code: error.code, reason: error.message }
+    : { err: error };
+}

@@ -5,8 +5,8 @@ import { timeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../errors.ts";
 import type { Engine, LoadedModel, ModelFacts } from "../engine.ts";
 import { CoreArbiter } from "./core-arbiter.ts";
-import { isLoadedAlike, type KnownModel, type KnownModels } from "./known-models.ts";
-import { asLoadError, LoadFailures, retryLater } from "./load-failures.ts";
+import { isLoadedAlike, type KnownModel, type KnownModels, memoryLimitOf } from "./known-models.ts";
+import { asLoadError, LoadFailures, reasonOf, retryLater } from "./load-failures.ts";
 import { memoryNeed } from "./memory-need.ts";
 import type { ModelFactsCache } from "./model-facts.ts";
 import { type ModelLease, Resident } from "./resident.ts";
@@ -27,6 +27,8 @@ export interface ModelState {
   /** When an idle model goes; undefined: it stays, or is in use. */
   readonly expiresAt: number | undefined;
   readonly error: AssistantError | undefined;
+  /** It is brought back, now or after a back-off, without anybody having to ask. */
+  readonly isRecovering: boolean;
 }
 
 export interface ResidencyOptions {
@@ -50,6 +52,7 @@ export class Residency implements AsyncDisposable {
   readonly #arbiter: CoreArbiter;
   readonly #resident = new Map<string, Resident>();
   readonly #failures = new LoadFailures();
+  readonly #recovering = new Set<string>();
   readonly #closing = new AbortController();
   readonly #room: Room;
   #loading: Promise<unknown> = Promise.resolve();
@@ -111,7 +114,7 @@ export class Residency implements AsyncDisposable {
     this.#failures.forget(id);
     const known = await this.#options.known.find(id);
     const resident = this.#resident.get(known.id);
-    const isTooLarge = (resident?.model?.memoryBytes ?? 0) > limitOf(known);
+    const isTooLarge = (resident?.model?.memoryBytes ?? 0) > memoryLimitOf(known);
     if (resident && (isTooLarge || !isLoadedAlike(resident.known, known)))
       await this.unload(known.id);
     else if (resident) resident.known = known;
@@ -242,7 +245,7 @@ export class Residency implements AsyncDisposable {
       ending.signal.throwIfAborted();
       const facts = await this.#options.facts.of(known);
       const need = memoryNeed(facts, known);
-      const limit = Math.min(this.#options.memoryBytesMax, limitOf(known));
+      const limit = Math.min(this.#options.memoryBytesMax, memoryLimitOf(known));
       // Nothing goes for a model that does not fit even alone: the engine says by how much.
       const memoryBytesMax =
         need.least > limit
@@ -336,6 +339,15 @@ export class Residency implements AsyncDisposable {
 
   /** Tries until the model is there, it is not wanted any more, or everything ends. */
   async #keepLoaded(id: string): Promise<void> {
+    this.#recovering.add(id);
+    try {
+      await this.#tryToLoad(id);
+    } finally {
+      this.#recovering.delete(id);
+    }
+  }
+
+  async #tryToLoad(id: string): Promise<void> {
     const { clock, logger } = this.#options;
     const { signal } = this.#closing;
     for (;;) {
@@ -371,19 +383,9 @@ export class Residency implements AsyncDisposable {
       loadedAt: resident?.state === "resident" ? resident.loadedAt : undefined,
       expiresAt: resident?.expiresAt,
       error: resident ? undefined : error,
+      isRecovering: this.#recovering.has(id),
     };
   }
-}
-
-function limitOf({ memoryBytesMax }: KnownModel): number {
-  return memoryBytesMax ?? Number.POSITIVE_INFINITY;
-}
-
-/** What was foreseen is told in a line, anything else with its stack. */
-function reasonOf(error: unknown): object {
-  return error instanceof AssistantError && error.code !== "internal"
-    ? { code: error.code, reason: error.message }
-    : { err: error };
 }
 
 function shuttingDown(): AssistantError {

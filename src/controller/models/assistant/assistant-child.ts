@@ -1,0 +1,74 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { type Clock, delay } from "../../../base/clock.ts";
+import type { Environment } from "../../../base/environment.ts";
+import { isParentMessage } from "../../../base/parent-message.ts";
+
+/** Flags of `berth assistant` that are written otherwise for `berth up`, in what the assistant advises. */
+const OUR_FLAGS = /--(?=(port|data-dir|memory)\b)/g;
+
+/**
+ * The assistant as a process of our own. In a process group of its own, so that a Ctrl-C is ours to pass
+ * on; its log lines go where ours go. It outlives us where we are killed.
+ */
+export class AssistantChild {
+  /** Why it ended, in a sentence for people without a full stop; never rejects. */
+  readonly ended: Promise<string>;
+  readonly #child: ChildProcess;
+  readonly #clock: Clock;
+
+  /** `command`: the program and its arguments. `onReady`: with the URL at which it answers. */
+  constructor(options: {
+    readonly command: readonly string[];
+    readonly environment: Environment;
+    readonly clock: Clock;
+    readonly onReady: (url: string) => void;
+  }) {
+    const [program = "", ...args] = options.command;
+    this.#clock = options.clock;
+    this.#child = spawn(program, args, {
+      env: { ...options.environment },
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+      detached: true,
+    });
+    let failure: string | undefined;
+    this.#child.on("message", (message) => {
+      if (!isParentMessage(message)) return;
+      if (message.type === "ready") {
+        options.onReady(message.url);
+        return;
+      }
+      const hint = message.hint === null ? "" : `; ${message.hint}`;
+      failure = `${message.message}${hint.replaceAll(OUR_FLAGS, "--assistant-")}`;
+    });
+    this.ended = new Promise((resolve) => {
+      // After its last message, which may come after its exit.
+      this.#child.once("close", (code, signal) => resolve(failure ?? endOf(code, signal)));
+      this.#child.once("error", (error) => {
+        const code = "code" in error ? String(error.code) : error.name;
+        if (this.#child.pid === undefined) resolve(`it could not be started (${code})`);
+      });
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** SIGTERM, and SIGKILL after `graceMs`. Resolves when it has ended. */
+  async end(graceMs: number): Promise<void> {
+    const over = new AbortController();
+    const late = delay(this.#clock, graceMs, over.signal).then(
+      () => void this.#child.kill("SIGKILL"),
+      () => {},
+    );
+    this.#child.kill("SIGTERM");
+    await this.ended;
+    over.abort();
+    await late;
+  }
+}
+
+function endOf(code: number | null, signal: NodeJS.Signals | null): string {
+  if (signal !== null) return `it was ended by ${signal}`;
+  return code === 0 ? "it ended by itself" : `it ended with exit code ${code}; its log says why`;
+}

@@ -1,0 +1,70 @@
+import { type Clock, delay } from "../../../base/clock.ts";
+import { BerthError } from "../../../base/errors.ts";
+import { type AssistantIdentity, readIdentity } from "./control-answers.ts";
+import type { ControlCalls } from "./control-calls.ts";
+
+/** It is on this machine and answers from memory; one that takes longer is stopped, or overwhelmed. */
+const LOOK_MS_MAX = 2_000;
+/** How often a process is looked for that is about to end, in milliseconds. */
+const ENDING_LOOK_MS = 50;
+
+/** Nobody: no daemon has the control socket. Silent: somebody has it, and does not answer as an assistant. */
+export type Look = AssistantIdentity | "nobody" | "silent";
+
+/** Who answers at the control socket now. Rejects with the signal's reason only. */
+export async function lookForDaemon(calls: ControlCalls, signal: AbortSignal): Promise<Look> {
+  try {
+    return readIdentity(
+      await calls.call({ method: "GET", path: "/state", limitMs: LOOK_MS_MAX }, signal),
+    );
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    const isGone = error instanceof BerthError && error.code === "assistant_unreachable";
+    return isGone ? "nobody" : "silent";
+  }
+}
+
+/** Whether there is a process of that id, whoever it belongs to. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
+}
+
+/** SIGTERM, and SIGKILL after `graceMs`; resolves when the process is gone, or was not there. */
+export async function endProcess(
+  pid: number,
+  options: { readonly clock: Clock; readonly graceMs: number },
+  signal: AbortSignal,
+): Promise<void> {
+  send(pid, "SIGTERM");
+  if (await isGoneWithin(pid, options.graceMs, options.clock, signal)) return;
+  send(pid, "SIGKILL");
+  await isGoneWithin(pid, options.graceMs, options.clock, signal);
+}
+
+/** Waits until there is no such process any more; false where there is one after `limitMs`. */
+export async function isGoneWithin(
+  pid: number,
+  limitMs: number,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const deadline = clock.now() + limitMs;
+  while (isAlive(pid)) {
+    if (clock.now() >= deadline) return false;
+    await delay(clock, ENDING_LOOK_MS, signal);
+  }
+  return true;
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended already.
+  }
+}

@@ -1,0 +1,255 @@
+import { untilAborted } from "../../../base/aborting.ts";
+import { type Clock, delay } from "../../../base/clock.ts";
+import type { AssistantSettings } from "../../../base/config.ts";
+import type { Environment } from "../../../base/environment.ts";
+import type { Logger } from "../../../base/logger.ts";
+import { TaskGroup } from "../../../base/task-group.ts";
+import { AssistantChild } from "./assistant-child.ts";
+import { assistantCommand, markOf, type Outfit, whose } from "./command.ts";
+import type { AssistantIdentity } from "./control-answers.ts";
+import type { ControlCalls } from "./control-calls.ts";
+import type { AssistantDaemon, AssistantReport } from "./port.ts";
+import { endProcess, isAlive, isGoneWithin, lookForDaemon } from "./running-daemon.ts";
+
+/** The first wait before a start after an end, doubled with each that follows, in milliseconds. */
+const FIRST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 60_000;
+/** An assistant that was up this long and ends then has not failed before. */
+const HEALTHY_MS = 60_000;
+/** How often a daemon is asked that is no child of ours, so that nothing tells when it ends. */
+const WATCH_MS = 2_000;
+/** `berth up` ends within five seconds, and this is not all that it has to do. */
+const GRACE_MS = 4_000;
+
+/** What happened to the assistant, to be recorded as an event of Berth itself. */
+export interface AssistantEvent {
+  readonly type: "Normal" | "Warning";
+  readonly reason:
+    | "AssistantUp"
+    | "AssistantTakenOver"
+    | "AssistantReplaced"
+    | "AssistantFound"
+    | "AssistantEnded";
+  readonly message: string;
+}
+
+export interface SupervisorOptions extends Outfit {
+  /** The program that starts a Berth of this version, and its first arguments: what stands before `assistant`. */
+  readonly program: readonly string[];
+  readonly settings: AssistantSettings;
+  /** The id of this Berth's data directory: an assistant that an earlier process of it started is ours. */
+  readonly owner: string;
+  /** What the assistant may know. */
+  readonly environment: Environment;
+  readonly calls: ControlCalls;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The report is another one now. `event` is undefined where that is no news to anybody. */
+  readonly onChange: (report: AssistantReport, event: AssistantEvent | undefined) => void;
+}
+
+/** An end, and how long it had answered before, in milliseconds. */
+interface End {
+  readonly reason: string;
+  readonly heldMs: number;
+}
+
+/**
+ * Keeps the assistant running. Where a daemon answers at the control socket, it is taken over if this
+ * Berth started it before it was killed, and used but never ended if somebody else did; where none does,
+ * one is started as a child. What ends is started again:
+ *
+ * starting -> up -> waiting -> starting; foreign -> starting, once that one has gone.
+ */
+export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
+  readonly #options: SupervisorOptions;
+  readonly #tasks: TaskGroup;
+  readonly #mark: string;
+  #report: AssistantReport = {
+    state: "starting",
+    url: null,
+    pid: null,
+    starts: 0,
+    message: "it is being started",
+  };
+  /** What is ours to end. */
+  #end: (() => Promise<void>) | undefined;
+  #failures = 0;
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#mark = markOf(options);
+    this.#tasks = new TaskGroup((error) =>
+      options.logger.error({ err: error }, "the assistant is not looked after any more"),
+    );
+  }
+
+  report(): AssistantReport {
+    return this.#report;
+  }
+
+  start(): void {
+    this.#tasks.run("assistant", (signal) => this.#run(signal));
+  }
+
+  /** Ends what is ours within GRACE_MS and a moment; what somebody else started goes on. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#tasks[Symbol.asyncDispose]();
+    await this.#end?.();
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const there = await lookForDaemon(this.#options.calls, signal);
+      const end = await this.#lookAfter(there, signal);
+      if (end) await this.#wait(end, signal);
+    }
+  }
+
+  /** Until it has ended; undefined where the next look need not wait. */
+  async #lookAfter(
+    there: AssistantIdentity | "nobody" | "silent",
+    signal: AbortSignal,
+  ): Promise<End | undefined> {
+    if (there === "nobody") return this.#runChild(signal);
+    if (there === "silent") {
+      const reason = "something listens at its control socket, and does not answer as an assistant";
+      return { reason, heldMs: 0 };
+    }
+    const owner = whose(there, this.#mark);
+    if (owner === "ours") return this.#adopt(there, signal);
+    await (owner === "outdated" ? this.#replace(there, signal) : this.#follow(there, signal));
+    return undefined;
+  }
+
+  async #runChild(signal: AbortSignal): Promise<End> {
+    const { clock, environment } = this.#options;
+    let upSince: number | undefined;
+    const child = new AssistantChild({
+      command: assistantCommand(this.#options, this.#mark),
+      environment,
+      clock,
+      onReady: (url) => {
+        if (signal.aborted) return;
+        upSince = clock.now();
+        this.#change(
+          { state: "up", url, pid: child.pid ?? null, message: null },
+          { type: "Normal", reason: "AssistantUp", message: `the assistant answers on ${url}` },
+        );
+      },
+    });
+    this.#end = () => child.end(GRACE_MS);
+    this.#change({
+      state: "starting",
+      url: null,
+      pid: child.pid ?? null,
+      starts: this.#report.starts + 1,
+      message: "it is being started",
+    });
+    const reason = await untilAborted(child.ended, signal);
+    this.#end = undefined;
+    return { reason, heldMs: upSince === undefined ? 0 : clock.now() - upSince };
+  }
+
+  /** One that was our child before this process was started. */
+  async #adopt(daemon: AssistantIdentity, signal: AbortSignal): Promise<End> {
+    const { clock } = this.#options;
+    const since = clock.now();
+    this.#end = () => this.#endDaemon(daemon);
+    this.#change(
+      {
+        state: "up",
+        url: daemon.url,
+        pid: daemon.pid,
+        starts: this.#report.starts + 1,
+        message: null,
+      },
+      {
+        type: "Normal",
+        reason: "AssistantTakenOver",
+        message: `the assistant on ${daemon.url} went on while Berth was away, and is taken over`,
+      },
+    );
+    await this.#untilGone(daemon, signal);
+    this.#end = undefined;
+    return { reason: "it ended; its log says why", heldMs: clock.now() - since };
+  }
+
+  async #replace(daemon: AssistantIdentity, signal: AbortSignal): Promise<void> {
+    this.#change(
+      { state: "starting", url: null, pid: null, message: "another version makes way" },
+      {
+        type: "Normal",
+        reason: "AssistantReplaced",
+        message: `an assistant of version ${daemon.version} went on while Berth was away, and is started anew with the settings of now`,
+      },
+    );
+    await endProcess(daemon.pid, { clock: this.#options.clock, graceMs: GRACE_MS }, signal);
+  }
+
+  async #follow(daemon: AssistantIdentity, signal: AbortSignal): Promise<void> {
+    this.#change(
+      {
+        state: "foreign",
+        url: daemon.url,
+        pid: daemon.pid,
+        message: "somebody else started it: Berth uses it, and does not end it",
+      },
+      {
+        type: "Normal",
+        reason: "AssistantFound",
+        message: `an assistant that somebody else started answers on ${daemon.url}, and is used`,
+      },
+    );
+    await this.#untilGone(daemon, signal);
+    this.#failures = 0;
+  }
+
+  /** One that is busy or stopped does not answer, and is there all the same. */
+  async #untilGone({ pid }: AssistantIdentity, signal: AbortSignal): Promise<void> {
+    const { calls, clock } = this.#options;
+    for (;;) {
+      await delay(clock, WATCH_MS, signal);
+      const now = await lookForDaemon(calls, signal);
+      if (now === "silent" && isAlive(pid)) continue;
+      if (typeof now === "object" && now.pid === pid) continue;
+      // Its socket closes before its ledger, which the next one needs.
+      if (now === "nobody") await isGoneWithin(pid, GRACE_MS, clock, signal);
+      return;
+    }
+  }
+
+  /** Ends one that is no child; its process id may be somebody else's by now. */
+  async #endDaemon({ pid }: AssistantIdentity): Promise<void> {
+    const { calls, clock } = this.#options;
+    const { signal } = new AbortController();
+    const now = await lookForDaemon(calls, signal);
+    if (now === "nobody" || (typeof now === "object" && now.pid !== pid)) return;
+    await endProcess(pid, { clock, graceMs: now === "silent" ? GRACE_MS / 2 : GRACE_MS }, signal);
+  }
+
+  async #wait({ reason, heldMs }: End, signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    if (heldMs >= HEALTHY_MS) this.#failures = 0;
+    const waitMs = Math.min(FIRST_WAIT_MS * 2 ** this.#failures, LONGEST_WAIT_MS);
+    this.#failures++;
+    logger.warn({ reason, retryInMs: waitMs }, "the assistant is not up");
+    this.#change(
+      {
+        state: "waiting",
+        url: null,
+        pid: null,
+        message: `${reason}; it is started again after ${waitMs / 1000} s`,
+      },
+      { type: "Warning", reason: "AssistantEnded", message: `the assistant is not up: ${reason}` },
+    );
+    await delay(clock, waitMs, signal);
+  }
+
+  #change(to: Partial<AssistantReport>, event?: AssistantEvent): void {
+    this.#report = { ...this.#report, ...to };
+    if (event?.type === "Normal")
+      this.#options.logger.info({ url: this.#report.url, pid: this.#report.pid }, event.message);
+    this.#options.onChange(this.#report, event);
+  }
+}
