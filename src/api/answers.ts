@@ -32,7 +32,7 @@ export const ForceQuery = Type.Object({ force: Type.Optional(Type.Boolean()) }, 
 
 export const writeQueryFields = {
   wait: Type.Optional(
-    Type.Boolean({ description: "answer when the app is Ready, or has failed (409)" }),
+    Type.Boolean({ description: "answer when it is as asked, or has failed (409)" }),
   ),
   timeout: Type.Optional(
     Type.String({

@@ -3,13 +3,13 @@ import type { Resource } from "../resources/resource.ts";
 import { findCondition } from "../resources/status.ts";
 import type { Store } from "../store/store.ts";
 import type { ChangeHub } from "./change-hub.ts";
+import { type TimedOut, waitForChange } from "./change-wait.ts";
 
 export type WaitOutcome =
   | { readonly type: "ready" }
   | { readonly type: "failed"; readonly message: string }
   | { readonly type: "deleted" }
-  /** The time was over, the caller left or the server closes. */
-  | { readonly type: "timed-out" };
+  | TimedOut;
 
 export interface WaitTarget {
   readonly name: string;
@@ -26,24 +26,8 @@ export function waitForApp(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<WaitOutcome> {
-  return new Promise((resolve) => {
-    const end = (outcome: WaitOutcome) => {
-      unwatch();
-      cancelTimer();
-      signal.removeEventListener("abort", onAbort);
-      resolve(outcome);
-    };
-    const look = () => {
-      const outcome = assess(store.get("App", target.name), target);
-      if (outcome) end(outcome);
-    };
-    const onAbort = () => end({ type: "timed-out" });
-    const unwatch = hub.onChangeOf("App", target.name, look);
-    const cancelTimer = clock.setTimer(timeoutMs, () => end({ type: "timed-out" }));
-    signal.addEventListener("abort", onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    else look();
-  });
+  const look = () => assess(store.get("App", target.name), target);
+  return waitForChange({ hub, clock }, { kind: "App", name: target.name, look }, timeoutMs, signal);
 }
 
 /** What has become of a write, or undefined while that is open. Pure. */

@@ -193,7 +193,10 @@ function isSecret(
 }
 
 /** A write that found everything as asked says so in a header, as the body has no room for it. */
-function markChanged(reply: FastifyReply, result: ApplyResult<"App">): boolean {
+export function markChanged(
+  reply: FastifyReply,
+  result: Pick<ApplyResult, "created" | "changes">,
+): boolean {
   const isChanged = result.created || result.changes.length > 0;
   if (!isChanged) reply.header("x-berth-changed", "false");
   return isChanged;

@@ -43,6 +43,8 @@ export interface ApiOptions {
   };
   /** The built-in catalog; Template resources of the store come on top of it. */
   readonly templates: readonly Manifest<"Template">[];
+  /** The catalog of models; of two with one name the later one counts. */
+  readonly models: readonly Manifest<"Model">[];
 }
 
 /** What every route gets. */

@@ -25,7 +25,7 @@ export function waitTimeoutMs(text: string | undefined): number {
   const timeoutMs = parseDuration(text);
   if (timeoutMs > WAIT_MAX_MS) {
     throw new BerthError("invalid_request", `timeout: ${text} is longer than 4m`, {
-      hint: "ask again with GET /api/apps/:name?wait=true to wait longer",
+      hint: "ask again with a GET of it and wait=true to wait longer",
     });
   }
   return timeoutMs;

@@ -22,6 +22,8 @@ import { eventRoutes } from "./routes/events.ts";
 import { gitHookRoutes } from "./routes/git-hooks.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { llmRoutes } from "./routes/llm.ts";
+import { llmActionRoutes } from "./routes/llm-actions.ts";
+import { llmProgressRoutes } from "./routes/llm-progress.ts";
 import { logRoutes } from "./routes/logs.ts";
 import { metricsRoutes } from "./routes/metrics.ts";
 import { resourceRoutes } from "./routes/resources.ts";
@@ -134,6 +136,8 @@ export function buildApi(options: ApiOptions): FastifyInstance {
     webhookRoutes(api, context);
     systemRoutes(api, context);
     llmRoutes(api, context);
+    llmActionRoutes(api, context);
+    llmProgressRoutes(api, context, slots);
     eventRoutes(api, context, slots);
     backupRoutes(api, context);
     metricsRoutes(api, context);

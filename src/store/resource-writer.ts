@@ -3,7 +3,7 @@ import { type Clock, timestamp } from "../base/clock.ts";
 import { ConflictError, NotFoundError } from "../base/errors.ts";
 import { pointer } from "../resources/json-pointer.ts";
 import type { Kind } from "../resources/kinds.ts";
-import { type Resource, type StatusOf, VOLUME_POLICY } from "../resources/resource.ts";
+import { FILE_POLICY, type Resource, type StatusOf, VOLUME_POLICY } from "../resources/resource.ts";
 import { changesBetween, describeManager, ownershipOf, planApply } from "./apply.ts";
 import type { SqliteAuditLog } from "./audit.ts";
 import type { ChangeLog } from "./change-log.ts";
@@ -175,17 +175,24 @@ function assertNotDeclared(existing: StoredResource, intent: DeleteIntent): void
   );
 }
 
-/** The resource on its way out. Asking again changes nothing, except that the volumes may now go too. */
+/** The resource on its way out. Asking again changes nothing, except that volumes or files may now go too. */
 function deleting(existing: StoredResource, intent: DeleteIntent, time: string): StoredResource {
   const next = { ...existing, deletionTimestamp: existing.deletionTimestamp ?? time };
-  if (!intent.deleteVolumes || existing.annotations[VOLUME_POLICY] === "delete") return next;
+  const policy = policyOf(existing.kind, intent);
+  if (policy === undefined || existing.annotations[policy] === "delete") return next;
   return {
     ...next,
-    annotations: { ...existing.annotations, [VOLUME_POLICY]: "delete" },
+    annotations: { ...existing.annotations, [policy]: "delete" },
     owners: {
       ...existing.owners,
-      [pointer(["metadata", "annotations", VOLUME_POLICY])]: intent.manager,
+      [pointer(["metadata", "annotations", policy])]: intent.manager,
     },
     generation: existing.generation + 1,
   };
+}
+
+/** The annotation by which the reconciler learns what is to go with the resource. */
+function policyOf(kind: Kind, intent: DeleteIntent): string | undefined {
+  if (kind === "App" && intent.deleteVolumes) return VOLUME_POLICY;
+  return kind === "Model" && intent.deleteFiles ? FILE_POLICY : undefined;
 }

@@ -144,6 +144,8 @@ export interface DeleteIntent {
   readonly manager: string;
   readonly force?: boolean;
   readonly deleteVolumes?: boolean;
+  /** A Model's files go with it. */
+  readonly deleteFiles?: boolean;
   readonly dryRun?: boolean;
 }
 

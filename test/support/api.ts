@@ -64,6 +64,7 @@ export interface TestApi extends AsyncDisposable {
 export async function openTestApi(
   options: {
     templates?: readonly Manifest<"Template">[];
+    models?: readonly Manifest<"Model">[];
     clock?: Clock;
     uploadBytesMax?: number;
     /** Another folder than the store's own. */
@@ -107,6 +108,7 @@ export async function openTestApi(
       uploadBytesMax: options.uploadBytesMax ?? 512 * 1024 * 1024,
     },
     templates: options.templates ?? [],
+    models: options.models ?? [],
   });
   await server.ready();
   const tokens = new Map<TokenScope, string>();

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { BerthError, InvalidSpecError, isAbort } from "../../base/errors.ts";
 import type { PlannedResource } from "../../controller/port.ts";
-import type { Manifest } from "../../resources/kinds.ts";
+import type { Kind, Manifest } from "../../resources/kinds.ts";
 import type { Resource } from "../../resources/resource.ts";
 import { issueText, readManifest } from "../../resources/validate.ts";
 import type { PlanView } from "../../resources/wire/apps.ts";
@@ -13,7 +13,7 @@ import { answers, writeQueryFields } from "../answers.ts";
 import { assertAllDomainsFree, plannedResource, waitUntilReady } from "../app-writes.ts";
 import type { Api, ApiContext } from "../context.ts";
 import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
-import { refuseServerFolder } from "../server-folders.ts";
+import { refuseServerFile, refuseServerFolder } from "../server-folders.ts";
 import { fieldChangeView, planView } from "../views/changes.ts";
 import { modelPlanView } from "../views/models.ts";
 
@@ -55,8 +55,13 @@ export function applyRoutes(api: Api, context: ApiContext): void {
         annotations: manifest.metadata.annotations ?? {},
         force,
       }));
-      for (const { kind, name, spec } of intents) {
-        if (kind === "App") refuseServerFolder({ ...spec }, store.get("App", name));
+      for (const manifest of manifests) {
+        const { name } = manifest.metadata;
+        if (isManifest(manifest, "App")) {
+          refuseServerFolder({ ...manifest.spec }, store.get("App", name));
+        } else if (isManifest(manifest, "Model")) {
+          refuseServerFile(manifest.spec, store.get("Model", name), request.caller?.scope);
+        }
       }
       const alongside: PlannedResource[] = [];
       const planned = intents.map((intent) => {
@@ -127,6 +132,10 @@ function actionOf(result: ApplyResult): "created" | "configured" | "unchanged" {
 
 function isApp(resource: Resource): resource is Resource<"App"> {
   return resource.kind === "App";
+}
+
+function isManifest<K extends Kind>(manifest: Manifest, kind: K): manifest is Manifest<K> {
+  return manifest.kind === kind;
 }
 
 function isModel(resource: Resource): resource is Resource<"Model"> {

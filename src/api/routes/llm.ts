@@ -1,23 +1,78 @@
 import { Type } from "typebox";
-import { BerthError } from "../../base/errors.ts";
-import { ModelList, ModelView, StartModelBody } from "../../resources/wire/models.ts";
-import { closed } from "../../resources/wire/schema.ts";
-import { answers, EmptyBody, NoQuery } from "../answers.ts";
+import { ConflictError } from "../../base/errors.ts";
+import { modelPhases } from "../../resources/model-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import {
+  ModelDetails,
+  type ModelDryRunReport,
+  ModelList,
+  ModelPlanView,
+  type ModelView,
+} from "../../resources/wire/models.ts";
+import { Component, closed, OneOf } from "../../resources/wire/schema.ts";
+import { answers, NoQuery, writeQueryFields } from "../answers.ts";
 import type { Api, ApiContext } from "../context.ts";
-import { modelView } from "../views/models.ts";
+import { findKnownModel, manifestOf } from "../models/find-model.ts";
+import { itemOf, listModels } from "../models/known-models.ts";
+import { waitForModel } from "../models/wait.ts";
+import { waitUntil } from "../models/writes.ts";
+import { actorOf, requestSignal, waitTimeoutMs } from "../request-scope.ts";
+import {
+  catalogModelView,
+  modelDetails,
+  modelPlanView,
+  ownModelView,
+  plainModelDetails,
+} from "../views/models.ts";
 
-/** A repository id, such as org/name, or the name of a Model resource. */
-const modelIdPattern = "^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$";
+const EVENTS_SHOWN = 20;
 
-const StopBody = Type.Unsafe<{ model?: string } | null>({
-  type: ["object", "null"],
-  properties: { model: { type: "string", minLength: 1, maxLength: 1024 } },
-  additionalProperties: false,
-});
+const IdParams = Type.Object({ id: Type.String() }, closed);
 
-/** Language models. Listing works; what acts on a model comes with its controller. */
+const ListQuery = Type.Object(
+  {
+    limit: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 10_000, description: "default: every model" }),
+    ),
+    offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
+    status: Type.Optional(OneOf(modelPhases)),
+  },
+  closed,
+);
+
+const DetailsQuery = Type.Object(
+  {
+    wait: Type.Optional(
+      Type.Unsafe<"true" | "false" | "deleted">({
+        type: "string",
+        enum: ["true", "false", "deleted"],
+        description:
+          "true: answer when it is as its spec wants it, or failed; deleted: answer 404 when it is gone",
+      }),
+    ),
+    timeout: writeQueryFields.timeout,
+  },
+  closed,
+);
+
+const DeleteQuery = Type.Object(
+  {
+    ...writeQueryFields,
+    files: Type.Optional(
+      Type.Boolean({
+        description:
+          "its files go too, as far as no other Model has them; default: they are kept within the budget",
+      }),
+    ),
+  },
+  closed,
+);
+
+const WriteAnswer = Component<ModelView | ModelDryRunReport>("ModelWriteAnswer");
+
+/** Language models: what there is, and how it is doing. */
 export function llmRoutes(api: Api, context: ApiContext): void {
-  const { store } = context;
+  const { store, control } = context;
   const tags = ["models"];
 
   api.get(
@@ -26,87 +81,162 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       config: { access: "read" },
       schema: {
         summary: "List language models",
+        description:
+          "Every Model by name, then files in the assistant's own folder, then what the catalog offers besides. total counts all that the filter lets through.",
         tags,
-        querystring: NoQuery,
+        querystring: ListQuery,
         response: answers({ 200: ModelList }),
       },
     },
-    async () => {
-      const models = store.list("Model").map((model) => modelView(model, undefined, false));
-      return { models, total: models.length };
+    async (request) => {
+      const { limit, offset = 0, status } = request.query;
+      const all = listModels(context).filter(
+        (model) => status === undefined || model.status === status,
+      );
+      const end = limit === undefined ? undefined : offset + limit;
+      return { models: all.slice(offset, end), total: all.length };
     },
   );
 
-  api.post(
-    "/api/llm/models/:id/download",
+  api.get(
+    "/api/llm/models/:id",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "Show one model",
+        tags,
+        params: IdParams,
+        querystring: DetailsQuery,
+        response: answers({ 200: ModelDetails, 202: ModelDetails }),
+      },
+    },
+    async (request, reply) => {
+      const { wait, timeout } = request.query;
+      const timeoutMs = waitTimeoutMs(timeout);
+      const found = findKnownModel(context, request.params.id);
+      switch (found.type) {
+        case "catalog":
+          return plainModelDetails(catalogModelView(found.entry), found.entry.spec);
+        case "assistant":
+          return plainModelDetails(ownModelView(found.file), null);
+        case "resource":
+          break;
+      }
+      const { model } = found;
+      if (wait !== undefined && wait !== "false") {
+        const until = wait === "true" ? "settled" : "deleted";
+        await waitUntil(context, reply, model, until, timeoutMs);
+      }
+      return detailsOf(store.get("Model", model.metadata.name) ?? model);
+    },
+  );
+
+  api.get(
+    "/api/llm/models/:id/plan",
+    {
+      config: { access: "read" },
+      schema: {
+        summary: "What the next reconcile of a model would do",
+        description: "Of what is no Model yet: what a download would do.",
+        tags,
+        params: IdParams,
+        querystring: NoQuery,
+        response: answers({ 200: ModelPlanView }),
+      },
+    },
+    async (request, reply) => {
+      const found = findKnownModel(context, request.params.id);
+      const signal = requestSignal(reply, context.closing);
+      if (found.type === "resource") {
+        const { name } = found.model.metadata;
+        return modelPlanView(await control.planModel(name, undefined, signal));
+      }
+      const { metadata, spec } = manifestOf(context, found);
+      return modelPlanView(await control.planModel(metadata.name, spec, signal));
+    },
+  );
+
+  api.delete(
+    "/api/llm/models/:id",
     {
       config: { access: "write" },
       schema: {
-        summary: "Download a model",
-        description: "`:id` is URL-encoded, as org%2Fname. Not there yet: answers 501.",
+        summary: "Delete a model",
+        description: "Its files are kept, as far as the budget allows, unless files=true.",
         tags,
-        params: Type.Object({ id: Type.String() }, closed),
-        body: EmptyBody,
-        querystring: NoQuery,
-        response: answers({ 202: ModelView }),
+        params: IdParams,
+        querystring: DeleteQuery,
+        response: answers({ 200: WriteAnswer, 202: WriteAnswer }),
       },
     },
-    async (request) => {
-      checkModelId(request.params.id);
-      throw notThereYet("downloading");
+    async (request, reply) => {
+      const { wait, timeout, force, dry_run, files } = request.query;
+      const timeoutMs = waitTimeoutMs(timeout);
+      const model = requireResource(request.params.id);
+      const { name, uid, generation } = model.metadata;
+      const before = itemOf(context, model);
+      const intent = {
+        actor: actorOf(request),
+        manager: "api",
+        force: force === true,
+        deleteFiles: files === true,
+      };
+      if (dry_run === true) {
+        store.delete("Model", name, { ...intent, dryRun: true });
+        const fate = files === true ? "delete its files" : "keep its files within the budget";
+        const message = `would delete model "${name}" and ${fate}`;
+        return {
+          dry_run: true as const,
+          kind: "Model",
+          name,
+          message,
+          changes: [],
+          plan: null,
+        };
+      }
+      store.delete("Model", name, intent);
+      control.wake("Model", name);
+      reply.code(202);
+      if (wait === true) {
+        const signal = requestSignal(reply, context.closing);
+        const target = { name, uid, generation, until: "deleted" } as const;
+        const outcome = await waitForModel(context, target, timeoutMs, signal);
+        if (outcome.type === "deleted") reply.code(200);
+        else reply.header("x-berth-wait", "timed-out");
+      }
+      const now = store.get("Model", name);
+      return now?.metadata.uid === uid
+        ? itemOf(context, now)
+        : {
+            ...before,
+            status: "deleting" as const,
+            ready: false,
+            running: false,
+            message: "deleted",
+          };
     },
   );
 
-  api.post(
-    "/api/llm/start",
-    {
-      config: { access: "write" },
-      schema: {
-        summary: "Start a model",
-        description: "Not there yet: answers 501.",
-        tags,
-        body: StartModelBody,
-        querystring: NoQuery,
-        response: answers({ 202: ModelView }),
-      },
-    },
-    async (request) => {
-      checkModelId(request.body.model);
-      throw notThereYet("starting");
-    },
-  );
+  function detailsOf(model: Resource<"Model">): ModelDetails {
+    const { name } = model.metadata;
+    const events = store.events.list({ kind: "Model", name, limit: EVENTS_SHOWN });
+    return modelDetails(itemOf(context, model), model, events);
+  }
 
-  api.post(
-    "/api/llm/stop",
-    {
-      config: { access: "write" },
-      schema: {
-        summary: "Stop the running model",
-        description: "Not there yet: answers 501.",
-        tags,
-        body: StopBody,
-        querystring: NoQuery,
-        response: answers({ 202: ModelView }),
-      },
-    },
-    async (request) => {
-      if (request.body?.model !== undefined) checkModelId(request.body.model);
-      throw notThereYet("stopping");
-    },
-  );
-}
-
-function checkModelId(id: string): void {
-  if (id.length <= 1024 && new RegExp(modelIdPattern).test(id) && !id.includes("..")) return;
-  throw new BerthError(
-    "invalid_request",
-    `${JSON.stringify(id.slice(0, 80))} is not the id of a model`,
-    { hint: "write it as org/name (org%2Fname in a path)" },
-  );
-}
-
-function notThereYet(verb: string): BerthError {
-  return new BerthError("not_implemented", `${verb} models is not there yet`, {
-    hint: "Model resources are stored and listed already",
-  });
+  /** Throws as `findKnownModel`, and ConflictError `wrong_state` for what nobody made here. */
+  function requireResource(id: string): Resource<"Model"> {
+    const found = findKnownModel(context, id);
+    if (found.type === "resource") return found.model;
+    if (found.type === "catalog") {
+      throw new ConflictError(
+        "wrong_state",
+        `model "${found.entry.metadata.name}" is an entry of the catalog: nothing of it is here`,
+      );
+    }
+    throw new ConflictError(
+      "wrong_state",
+      `model "${found.file.id}" is a file in the assistant's own folder, which Berth does not touch`,
+      { hint: "remove the file there" },
+    );
+  }
 }

@@ -5,6 +5,7 @@ import { answers, NoQuery } from "../answers.ts";
 import type { Api, ApiContext } from "../context.ts";
 import { listTemplates } from "../template-catalog.ts";
 import { isReady } from "../views/app.ts";
+import { isModelReady } from "../views/models.ts";
 
 export function systemRoutes(api: Api, context: ApiContext): void {
   const { store, control, clock, config } = context;
@@ -23,6 +24,7 @@ export function systemRoutes(api: Api, context: ApiContext): void {
     async () => {
       const engine = control.engine();
       const apps = store.list("App");
+      const models = store.list("Model");
       const disk = await statfs(config.dataDir);
       return {
         version: context.version,
@@ -51,10 +53,13 @@ export function systemRoutes(api: Api, context: ApiContext): void {
               message: engine.message,
             },
         ingress: ingressView(context),
+        assistant: { ...control.assistant() },
         counts: {
           apps: apps.length,
           apps_ready: apps.filter((app) => isReady(app)).length,
-          models: store.list("Model").length,
+          models: models.length,
+          models_ready: models.filter((model) => isModelReady(model)).length,
+          models_running: models.filter(({ status }) => status?.phase === "running").length,
           secrets: store.list("Secret").length,
           templates: listTemplates(context).length,
         },

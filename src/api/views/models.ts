@@ -2,7 +2,7 @@ import type { AssistantModel } from "../../controller/models/assistant/port.ts";
 import type { ModelPlanReport, ModelProgress } from "../../controller/port.ts";
 import type { Manifest } from "../../resources/kinds.ts";
 import type { ModelSpec } from "../../resources/model.ts";
-import { isRepository } from "../../resources/model-source.ts";
+import { parseModelSource } from "../../resources/model-source.ts";
 import type { ModelPhase } from "../../resources/model-status.ts";
 import type { Resource } from "../../resources/resource.ts";
 import { findCondition } from "../../resources/status.ts";
@@ -29,7 +29,7 @@ export function modelView(
   const [file] = status?.files ?? [];
   const facts = status?.facts ?? null;
   const quantization =
-    facts?.quantization ?? status?.memory.pin?.model.quantization ?? spec.quantization ?? null;
+    status?.memory.pin?.model.quantization ?? facts?.quantization ?? spec.quantization ?? null;
   const state = modelState(model, progress);
   return {
     ...identity(metadata.name, spec, "resource"),
@@ -48,7 +48,7 @@ export function modelView(
       status?.loaded?.contextTokens ?? spec.contextSize ?? facts?.contextTokens ?? null,
     max_context_length: facts?.contextTokens ?? null,
     memory_bytes: status?.loaded?.memoryBytes ?? facts?.memoryBytes.wanted ?? null,
-    aliases: aliasesOf(spec.source, quantization, isShared),
+    aliases: aliasesOf(spec, quantization, isShared),
     managed_by: managerOf(model),
     created_at: metadata.creationTimestamp,
     loaded_at: status?.loaded?.since ?? null,
@@ -69,7 +69,7 @@ export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelVi
     sha256: spec.sha256 ?? null,
     quantization: spec.quantization ?? null,
     context_length: spec.contextSize ?? null,
-    aliases: aliasesOf(spec.source, spec.quantization ?? null, false),
+    aliases: aliasesOf(spec, spec.quantization ?? null, false),
     managed_by: "catalog",
   };
 }
@@ -137,29 +137,35 @@ const nothingKnown = {
 
 function identity(name: string, spec: ModelSpec, origin: "resource" | "catalog") {
   return {
-    id: isRepository(spec.source) ? spec.source : name,
+    id: repositoryOf(spec) ?? name,
     name,
     origin,
-    source: sourceText(spec.source),
+    source: sourceText(spec),
     revision: spec.revision ?? null,
   };
 }
 
+/** `org/name`; undefined for a URL and for a file. */
+export function repositoryOf(spec: ModelSpec): string | undefined {
+  const parsed = parseModelSource(spec.source);
+  return "source" in parsed && parsed.source.type === "repository" ? parsed.source.id : undefined;
+}
+
 /** Of a URL what is no secret; a file of the server is named in the spec, for who may see that. */
-function sourceText(source: string): string {
-  if (isRepository(source)) return source;
-  const url = URL.canParse(source) ? new URL(source) : undefined;
-  return url?.protocol === "https:" || url?.protocol === "http:"
-    ? `${url.origin}${url.pathname}`
-    : "file";
+function sourceText(spec: ModelSpec): string {
+  const parsed = parseModelSource(spec.source);
+  if ("problem" in parsed || parsed.source.type === "local") return "file";
+  const { source } = parsed;
+  return source.type === "url" ? `${source.url.origin}${source.url.pathname}` : source.id;
 }
 
 /** As the assistant knows it too: the repository, and the repository with its quantization. */
-function aliasesOf(source: string, quantization: string | null, isShared: boolean): string[] {
-  if (!isRepository(source)) return [];
+function aliasesOf(spec: ModelSpec, quantization: string | null, isShared: boolean): string[] {
+  const repository = repositoryOf(spec);
+  if (repository === undefined) return [];
   return [
-    ...(isShared ? [] : [source]),
-    ...(quantization === null ? [] : [`${source}:${quantization}`]),
+    ...(isShared ? [] : [repository]),
+    ...(quantization === null ? [] : [`${repository}:${quantization}`]),
   ];
 }
 

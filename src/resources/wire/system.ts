@@ -46,11 +46,31 @@ export const SystemInfo = Type.Object(
       },
       closed,
     ),
+    assistant: Type.Object(
+      {
+        state: Type.Unsafe<"off" | "starting" | "up" | "waiting" | "foreign">({
+          type: "string",
+          enum: ["off", "starting", "up", "waiting", "foreign"],
+          description:
+            "waiting: it ended, and is started again after a pause; foreign: somebody else started it",
+        }),
+        url: NullableString,
+        pid: NullableInteger,
+        starts: Type.Integer({ description: "since Berth came up; 1 where it never ended" }),
+        message: Type.Unsafe<string | null>({
+          ...NullableString,
+          description: "why it is not up, and what to do",
+        }),
+      },
+      closed,
+    ),
     counts: Type.Object(
       {
         apps: Type.Integer(),
         apps_ready: Type.Integer(),
         models: Type.Integer(),
+        models_ready: Type.Integer({ description: "as their specs want them" }),
+        models_running: Type.Integer(),
         secrets: Type.Integer(),
         templates: Type.Integer(),
       },

@@ -1,16 +1,17 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { BerthError, InvalidSpecError } from "../../../src/base/errors.ts";
 import { loadCatalog } from "../../../src/controller/catalog.ts";
 import type { Manifest } from "../../../src/resources/kinds.ts";
+import { parseModelSource } from "../../../src/resources/model-source.ts";
 import { parsePlaceholders } from "../../../src/resources/placeholders.ts";
 import { renderTemplate } from "../../../src/resources/template-render.ts";
 import { validateManifest } from "../../../src/resources/validate.ts";
 import { isOfKind } from "../../support/manifests.ts";
 
-const catalog = loadCatalog(join(import.meta.dirname, "../../../templates"));
+const { templates: catalog, models } = loadCatalog(join(import.meta.dirname, "../../../templates"));
 
 test("the catalog has what people look for", () => {
   const names = catalog.map((template) => template.metadata.name);
@@ -112,6 +113,34 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
   },
 );
 
+describe("the catalog of models", () => {
+  test("has small and large ones to chat with, and some for embeddings", () => {
+    const names = models.map((model) => model.metadata.name);
+    expect(names.length).toBeGreaterThanOrEqual(12);
+    expect(names).toEqual(expect.arrayContaining(["qwen3-0-6b", "qwen3-4b", "nomic-embed-text"]));
+  });
+
+  test("no two entries are of one repository", () => {
+    const sources = models.map((model) => model.spec.source.toLowerCase());
+    expect(sources.length).toBe(new Set(sources).size);
+  });
+
+  test.each(models.map((model) => [model.metadata.name, model] as const))("%s", (_, model) => {
+    expect(validateManifest(model)).toEqual(model);
+    expect(parseModelSource(model.spec.source)).toMatchObject({ source: { type: "repository" } });
+    // Which of the repository's files is meant does not change when somebody adds one.
+    expect(model.spec.quantization ?? model.spec.file).toBeDefined();
+    // Nothing is loaded, and nothing pinned, before somebody asks for it.
+    expect(Object.keys(model.spec).toSorted()).toEqual(
+      ["source", model.spec.file === undefined ? "quantization" : "file"].toSorted(),
+    );
+    // What it is, and under which terms it comes.
+    const { description } = model.metadata.annotations ?? {};
+    expect(description).toMatch(/^[^:]+: .+\.$/);
+    expect(description).toMatch(/License|terms of use|Apache-2\.0|MIT/);
+  });
+});
+
 describe("loadCatalog", () => {
   let folder = "";
   beforeEach(() => {
@@ -131,7 +160,10 @@ spec: { title: One, description: d, category: c, app: { image: "a:1" } }
     writeFileSync(join(folder, "two.yaml"), good.replace("name: one", "name: two"));
     writeFileSync(join(folder, "one.yaml"), good);
     writeFileSync(join(folder, "README.md"), "# not a template");
-    expect(loadCatalog(folder).map((template) => template.metadata.name)).toEqual(["one", "two"]);
+    expect(loadCatalog(folder).templates.map((template) => template.metadata.name)).toEqual([
+      "one",
+      "two",
+    ]);
   });
 
   test.each([
@@ -160,6 +192,35 @@ spec: { title: One, description: d, category: c, app: { image: "a:1" } }
   ])("%s is told with file and line", (_, text, message) => {
     writeFileSync(join(folder, "one.yaml"), text);
     expect(() => loadCatalog(folder)).toThrow(InvalidSpecError);
+    expect(() => loadCatalog(folder)).toThrow(message);
+  });
+
+  const model = `apiVersion: berth.dev/v1
+kind: Model
+metadata: { name: small }
+spec: { source: org/small }
+`;
+
+  test("reads models from the folder of that name", () => {
+    writeFileSync(join(folder, "one.yaml"), good);
+    mkdirSync(join(folder, "models"));
+    writeFileSync(join(folder, "models", "small.yaml"), model);
+    const loaded = loadCatalog(folder);
+    expect(loaded.templates.map(({ metadata }) => metadata.name)).toEqual(["one"]);
+    expect(loaded.models.map(({ metadata }) => metadata.name)).toEqual(["small"]);
+  });
+
+  test.each([
+    ["an unknown key", model.replace("source:", "sauce:"), /models\/small\.yaml:4:9: .*"sauce"/],
+    ["another name", model.replace("small }", "smal }"), /models\/small\.yaml:3:\d+: the model of/],
+    [
+      "a template",
+      good.replace("one }", "small }"),
+      /small\.yaml:2:\d+: expected kind Model, found/,
+    ],
+  ])("%s in a model is told with file and line", (_, text, message) => {
+    mkdirSync(join(folder, "models"));
+    writeFileSync(join(folder, "models", "small.yaml"), text);
     expect(() => loadCatalog(folder)).toThrow(message);
   });
 

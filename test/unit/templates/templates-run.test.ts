@@ -5,7 +5,7 @@ import { renderTemplate } from "../../../src/resources/template-render.ts";
 import { isOfKind } from "../../support/manifests.ts";
 import { World } from "../../support/world.ts";
 
-const catalog = loadCatalog(join(import.meta.dirname, "../../../templates"));
+const { templates: catalog } = loadCatalog(join(import.meta.dirname, "../../../templates"));
 
 /** The real store and reconcilers bring each template up on an engine in memory. */
 test.each(catalog.map((template) => [template.metadata.name, template.spec] as const))(

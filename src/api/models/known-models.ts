@@ -1,0 +1,76 @@
+import type { AssistantModel } from "../../controller/models/assistant/port.ts";
+import type { Manifest } from "../../resources/kinds.ts";
+import type { ModelSpec } from "../../resources/model.ts";
+import { parseModelSource } from "../../resources/model-source.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { ModelView } from "../../resources/wire/models.ts";
+import type { ApiContext } from "../context.ts";
+import { catalogModelView, modelView, ownModelView, repositoryOf } from "../views/models.ts";
+
+type Sources = Pick<ApiContext, "store" | "control" | "models">;
+
+/** Models by name, then files in the assistant's own folder, then what the catalog offers besides. */
+export function listModels(context: Sources): ModelView[] {
+  return [
+    ...context.store.list("Model").map((model) => itemOf(context, model)),
+    ...ownModels(context).map((file) => ownModelView(file)),
+    ...offeredModels(context).map((entry) => catalogModelView(entry)),
+  ];
+}
+
+/** A Model as a list shows it, with what is under way now. */
+export function itemOf({ store, control }: Sources, model: Resource<"Model">): ModelView {
+  const { name } = model.metadata;
+  const repository = repositoryOf(model.spec);
+  const isShared =
+    repository !== undefined &&
+    store
+      .list("Model")
+      .some(
+        ({ metadata, spec }) =>
+          metadata.name !== name && spec.running === true && repositoryOf(spec) === repository,
+      );
+  return modelView(model, control.modelProgress(name), isShared);
+}
+
+/** Entries of the catalog that no Model stands for, by name. */
+export function offeredModels({ store, models: catalog }: Sources): Manifest<"Model">[] {
+  const models = store.list("Model");
+  const byName = new Map(catalog.map((entry) => [entry.metadata.name, entry]));
+  return [...byName.values()]
+    .filter((entry) => !models.some((model) => standsFor(model, entry)))
+    .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+}
+
+function standsFor(model: Resource<"Model">, { metadata, spec }: Manifest<"Model">): boolean {
+  if (model.metadata.name === metadata.name) return true;
+  const repository = repositoryOf(spec);
+  if (repository === undefined) return model.spec.source === spec.source;
+  if (repositoryOf(model.spec) !== repository) return false;
+  return spec.quantization === undefined || hasQuantization(model, spec.quantization);
+}
+
+/** What it has been found to be, or else what its spec asks for. */
+export function hasQuantization({ spec, status }: Resource<"Model">, wanted: string): boolean {
+  return [
+    status?.memory.pin?.model.quantization,
+    status?.facts?.quantization,
+    spec.quantization,
+  ].some((quantization) => quantization?.toLowerCase() === wanted.toLowerCase());
+}
+
+/** Files of the assistant's own folder that no Model stands for. */
+export function ownModels({ store, control }: Sources): AssistantModel[] {
+  const models = store.list("Model");
+  const names = new Set(models.map(({ metadata }) => metadata.name));
+  const paths = new Set(models.map(({ spec }) => localPathOf(spec)));
+  return control
+    .otherModels()
+    .filter(({ id, path }) => !names.has(id) && (path === null || !paths.has(path)))
+    .toSorted((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+function localPathOf(spec: ModelSpec): string | undefined {
+  const parsed = parseModelSource(spec.source);
+  return "source" in parsed && parsed.source.type === "local" ? parsed.source.path : undefined;
+}

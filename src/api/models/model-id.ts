@@ -1,0 +1,78 @@
+import { BerthError } from "../../base/errors.ts";
+import { NAME_LENGTH_MAX } from "../../resources/fields.ts";
+import { parseModelSource } from "../../resources/model-source.ts";
+
+/** What a caller wrote for a model. */
+export interface ModelId {
+  /** As it was written, without the hub's address before a repository. */
+  readonly text: string;
+  /** `org/name`; undefined where it can only be a name. */
+  readonly repository: string | undefined;
+  /** Behind a colon, as llama.cpp and Ollama write it. */
+  readonly quantization: string | undefined;
+}
+
+/** Long enough for every repository with its quantization. */
+const LENGTH_MAX = 1024;
+const TAG = /^([^:]+):([A-Za-z0-9][\w.-]{0,63})$/;
+/** Names of Models, and of files in the assistant's folder. */
+const NAME = /^[A-Za-z0-9][\w.+-]*$/;
+/** Ollama writes them before a repository. */
+const HUB_ADDRESS = /^(?:https:\/\/)?(?:hf\.co|huggingface\.co)\/(?=[^/]+\/[^/]+$)/;
+
+/** Throws BerthError `invalid_request`. */
+export function parseModelId(written: string): ModelId {
+  const text = written.replace(HUB_ADDRESS, "");
+  const [, base = text, quantization] = TAG.exec(text) ?? [];
+  const id = (repository: string | undefined) => ({ text, repository, quantization });
+  if (text.length > LENGTH_MAX) throw malformed(written);
+  if (NAME.test(base) && !base.includes("..")) return id(undefined);
+  const parsed = parseModelSource(base);
+  if ("source" in parsed && parsed.source.type === "repository") return id(parsed.source.id);
+  throw malformed(written);
+}
+
+function malformed(written: string): BerthError {
+  const shown = JSON.stringify(written.slice(0, 80));
+  return new BerthError("invalid_request", `${shown} is not the id of a model`, {
+    hint: "write a name, or a repository as org/name or org/name:QUANTIZATION (org%2Fname in a path); a URL or a file goes into the source of a Model",
+  });
+}
+
+/**
+ * A name for a new Model: that of its repository or file in lower case, without what every such name ends
+ * with; with the quantization, the organisation or a number where that is taken.
+ */
+export function newModelName(
+  from: { readonly id: string; readonly quantization?: string | undefined },
+  isTaken: (name: string) => boolean,
+): string {
+  const parts = from.id.split("/");
+  const plain = label((parts.at(-1) ?? "").replace(/[-_.]gguf$/i, ""));
+  const quantization = label(from.quantization ?? "");
+  const tail = quantization === "" ? [] : [shortened(plain, `-${quantization}`)];
+  const whole = parts.length === 1 ? [] : [label(`${parts[0]}-${plain}`)];
+  const candidates = [plain, ...tail, ...whole].filter((text) => text !== "");
+  const free = candidates.find((candidate) => !isTaken(candidate));
+  if (free !== undefined) return free;
+  const stem = candidates[0] ?? "model";
+  for (let number = 2; ; number += 1) {
+    const numbered = shortened(stem, `-${number}`);
+    if (!isTaken(numbered)) return numbered;
+  }
+}
+
+/** A DNS-1123 label of what there is; empty where nothing of it can stand in one. */
+function label(text: string): string {
+  return text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replace(/^-/, "")
+    .slice(0, NAME_LENGTH_MAX)
+    .replace(/-$/, "");
+}
+
+/** The ending stays whole. */
+function shortened(stem: string, ending: string): string {
+  return label(`${stem.slice(0, Math.max(1, NAME_LENGTH_MAX - ending.length))}${ending}`);
+}
