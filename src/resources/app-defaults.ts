@@ -35,6 +35,7 @@ export interface EffectiveApp {
     readonly backoffMs: number;
   };
   readonly stopGraceMs: number;
+  readonly models: readonly string[];
   readonly dependsOn: readonly string[];
   readonly pullPolicy: "IfNotPresent" | "Always";
   readonly pullSecret: string | undefined;
@@ -151,6 +152,7 @@ export function effectiveApp(spec: AppSpec): EffectiveApp {
       backoffMs: parseDuration(spec.restart?.backoff ?? "1s"),
     },
     stopGraceMs: parseDuration(spec.stopGracePeriod ?? "10s"),
+    models: spec.models ?? [],
     dependsOn: spec.dependsOn ?? [],
     pullPolicy: spec.pullPolicy ?? "IfNotPresent",
     pullSecret: spec.pullSecret,
