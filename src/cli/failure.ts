@@ -56,6 +56,7 @@ const spoken: readonly (readonly [pattern: RegExp, words: string])[] = [
   [/ Get one with POST \/api\/auth\/login.*$/s, ""],
   [/See GET \/api\/apps\/([^/\s.]+)\/revisions/g, "See `berth describe $1`"],
   [/See GET \/api\/apps\/([^/\s.]+) and its logs/g, "See `berth describe $1` and `berth logs $1`"],
+  [/See GET \/api\/llm\/models\/([^/\s.]+)/g, "See `berth models show $1`"],
   [/See GET \/api\/(apps|secrets|templates|models)(?=[.\s]|$)/g, "See `berth get $1`"],
 ];
 

@@ -10,10 +10,9 @@ export function outputOption(): Option {
 }
 
 /** A duration such as 90s or 5m; a plain number means seconds. The value is in milliseconds. */
-function durationOption(flags: string, description: string, standard: string): Option {
-  return new Option(flags, description)
-    .argParser(durationMs)
-    .default(durationMs(standard), standard);
+export function durationOption(flags: string, description: string, standard?: string): Option {
+  const option = new Option(flags, description).argParser(durationMs);
+  return standard === undefined ? option : option.default(durationMs(standard), standard);
 }
 
 function durationMs(text: string): number {

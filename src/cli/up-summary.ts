@@ -2,12 +2,15 @@ import { setTimeout } from "node:timers/promises";
 import { loadConfig } from "../base/config.ts";
 import { type Client, createClient } from "../client/client.ts";
 import type { AppItem } from "../resources/wire/apps.ts";
+import type { ModelView } from "../resources/wire/models.ts";
 import type { SystemInfo } from "../resources/wire/system.ts";
 import type { Cli } from "./cli.ts";
 import { localToken, type ReadyFile } from "./connect.ts";
+import { allModels } from "./models/all-models.ts";
 import { colourOfStatus } from "./output/colours.ts";
 import { fields } from "./output/sections.ts";
 import { formatTable } from "./output/table.ts";
+import { statusText } from "./views/models.ts";
 
 const APPS_READY_MS_MAX = 60_000;
 /** Without an ingress that leads to them they do not get Ready: this is for what else may be wrong. */
@@ -16,9 +19,12 @@ const LOOK_MS = 200;
 const ENGINE_LOOKS_MAX = 15;
 /** Caddy is up in half a second; a container of it on a busy machine takes seconds. */
 const INGRESS_LOOKS_MAX = 25;
+/** It opens its ledger first, which takes longer where that is long. */
+const ASSISTANT_LOOKS_MAX = 25;
 const DOCS_PATH = "/api/docs";
 
 type Ingress = SystemInfo["ingress"];
+type Assistant = SystemInfo["assistant"];
 
 /**
  * What a person wants to know after a start: which apps run and where, how to reach and log in to the
@@ -66,6 +72,8 @@ export async function printSummary(
       ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
     ),
   );
+  const info = await settledAssistant(client, signal);
+  const models = (await allModels(client)).filter(({ origin }) => origin !== "catalog");
   await cli.print(
     [
       "",
@@ -73,17 +81,19 @@ export async function printSummary(
       "",
       ...(hasEngine ? [] : [colours.red(engineText(ready)), ""]),
       appsText(cli, apps),
+      modelsText(cli, models),
       ...(problems.length === 0 ? [] : [colours.red(problems.join("\n")), ""]),
       fields([
         ["API", ready.api],
         ["Try it in a browser", `${ready.api}${DOCS_PATH}`],
-        ["Ingress", ingressText((await client.system.info()).ingress, cli)],
+        ["Ingress", ingressText(info.ingress, cli)],
+        ["Models at", assistantText(info.assistant, cli)],
         ["Log in", loginText(ready, password, cli)],
         ["Specs folder", ready.specs_dir],
       ]),
       "",
       colours.bold("Try next:"),
-      nextSteps(cli, ready, apps),
+      nextSteps(cli, ready, apps, models),
       "",
       colours.dim("Ctrl-C ends Berth; apps go on."),
     ].join("\n"),
@@ -107,6 +117,42 @@ async function settledIngress(client: Client, signal: AbortSignal): Promise<Ingr
     if (ingress.ready || ingress.mode === "off" || look === INGRESS_LOOKS_MAX) return ingress;
     await setTimeout(LOOK_MS, undefined, { signal });
   }
+}
+
+/** The assistant is started beside the server, and takes a second. */
+async function settledAssistant(client: Client, signal: AbortSignal): Promise<SystemInfo> {
+  for (let look = 1; ; look += 1) {
+    const info = await client.system.info();
+    if (info.assistant.state !== "starting" || look === ASSISTANT_LOOKS_MAX) return info;
+    await setTimeout(LOOK_MS, undefined, { signal });
+  }
+}
+
+function assistantText({ state, url, message }: Assistant, { colours }: Cli): string {
+  if (url !== null) return `${url}/v1, for OpenAI clients with any API key`;
+  if (state === "off") return colours.yellow(message ?? "the assistant is off");
+  return colours.red(`not ready: ${message ?? "the assistant is starting"}`);
+}
+
+function modelsText(cli: Cli, models: readonly ModelView[]): string {
+  if (models.length === 0)
+    return "No models yet: `bin/berth models ls --all` lists some, `bin/berth models pull ORG/NAME` gets one.\n";
+  return formatTable(
+    models,
+    [
+      { header: "MODEL", value: ({ name }) => name },
+      {
+        header: "STATUS",
+        value: (model) => statusText(model),
+        colour: (text, { status }) => colourOfStatus(cli.colours, status)(text),
+      },
+      { header: "ID", value: ({ id, name }) => (id === name ? "" : id), shrinks: true },
+      ...(models.some(({ error }) => error !== null)
+        ? [{ header: "MESSAGE", value: (model: ModelView) => model.error ?? "", shrinks: true }]
+        : []),
+    ],
+    { width: cli.io.columns },
+  );
 }
 
 function ingressText({ mode, ready, message }: Ingress, { colours }: Cli): string {
@@ -170,7 +216,12 @@ function elsewhere({ io }: Cli, { data_dir: dataDir }: ReadyFile): [string, stri
     : [["in other terminals, so that berth is found", `export BERTH_DATA_DIR=${dataDir}`]];
 }
 
-function nextSteps(cli: Cli, ready: ReadyFile, apps: readonly AppItem[]): string {
+function nextSteps(
+  cli: Cli,
+  ready: ReadyFile,
+  apps: readonly AppItem[],
+  models: readonly ModelView[],
+): string {
   const app = apps.find(({ ready: isReady, url }) => isReady && url !== null) ?? apps[0];
   const steps = [
     ...elsewhere(cli, ready),
@@ -181,9 +232,19 @@ function nextSteps(cli: Cli, ready: ReadyFile, apps: readonly AppItem[]): string
     ["change it", `edit a file in ${ready.specs_dir} and save it`],
     ["build a folder, and serve it", "bin/berth deploy examples/hello --name page"],
     ["more apps", "bin/berth templates"],
+    modelStep(models),
   ] as const;
   const width = Math.max(...steps.map(([, command]) => command?.length ?? 0));
   return steps
     .map(([meaning, command]) => `  ${cli.colours.cyan((command ?? "").padEnd(width))}  ${meaning}`)
     .join("\n");
+}
+
+function modelStep(models: readonly ModelView[]): [string, string] {
+  const able = models.filter(({ kind }) => kind !== "embedding");
+  const running = able.find(({ running: isRunning }) => isRunning);
+  if (running !== undefined) return ["talk to a model", `bin/berth chat ${running.name}`];
+  const whole = able.find(({ status }) => status === "ready");
+  if (whole !== undefined) return ["load a model", `bin/berth models start ${whole.name}`];
+  return ["models to have", "bin/berth models ls --all"];
 }

@@ -168,6 +168,8 @@ function placeOf(
       return names("App");
     case "secret":
       return names("Secret");
+    case "model":
+      return names("Model");
     case "token":
       return { candidates: [], source: { type: "tokens" }, paths: "none" };
     case "kind":

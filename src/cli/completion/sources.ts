@@ -39,7 +39,10 @@ async function namesOf(client: Client, kind: Kind): Promise<[name: string, about
   if (kind === "App")
     return (await client.apps.listAll()).map(({ name, status }) => [name, status]);
   if (kind === "Model")
-    return (await client.models.list()).models.map(({ name, status }) => [name, status]);
+    return (await client.models.list({ limit: 1000 })).models.map(({ name, status, id }) => [
+      name,
+      id === name ? status : `${status}, ${id}`,
+    ]);
   if (kind === "Secret")
     return (await client.secrets.list()).secrets.map(({ name, keys }) => [name, keys.join(", ")]);
   return (await client.templates.list()).templates.map(({ id, name }) => [id, name]);

@@ -1,4 +1,6 @@
 import type { PlanView } from "../../resources/wire/apps.ts";
+import type { ModelPlanView } from "../../resources/wire/models.ts";
+import type { ApplyResultView } from "../../resources/wire/resources.ts";
 import type { FieldChangeView } from "../../resources/wire/schema.ts";
 import type { Colors } from "./colours.ts";
 import { shortValue } from "./sections.ts";
@@ -18,12 +20,23 @@ export function changeLines(changes: readonly FieldChangeView[], colours: Colors
 }
 
 /** True where the plan holds something to do, or is held up. */
-export function hasNews(plan: PlanView): boolean {
+function hasNews(plan: PlanView | ModelPlanView): boolean {
   return plan.operations.length > 0 || plan.blocked_by !== null;
 }
 
+/** What the reconciler would do about an applied manifest, below a heading; nothing where that is nothing. */
+export function planSection(
+  { plan, model_plan: modelPlan, plan_message: message }: ApplyResultView,
+  colours: Colors,
+): string[] {
+  const known = plan ?? modelPlan;
+  if (known === null) return message === null ? [] : [colours.dim(`  no plan: ${message}`)];
+  if (!hasNews(known)) return [];
+  return ["  plan:", ...planLines(known, colours).map((line) => `    ${line}`)];
+}
+
 /** What the reconciler would do, one line an operation; says so where that is nothing. */
-export function planLines(plan: PlanView, colours: Colors): string[] {
+export function planLines(plan: PlanView | ModelPlanView, colours: Colors): string[] {
   const blocked = plan.blocked_by === null ? [] : [colours.yellow(`waits: ${plan.blocked_by}`)];
   if (plan.operations.length === 0)
     return blocked.length > 0 ? blocked : [colours.dim("nothing to do")];

@@ -1,7 +1,16 @@
+import type { Kind, Manifest } from "../../resources/kinds.ts";
 import type { ResourceView } from "../../resources/wire/resources.ts";
 
+/** As a file has it. */
+export interface Exported {
+  readonly apiVersion: string;
+  readonly kind: Kind;
+  readonly metadata: Manifest["metadata"];
+  readonly spec: ResourceView["spec"];
+}
+
 /** The manifest that would make this resource: without status and without what the server adds. */
-export function exported(resource: ResourceView): Record<string, unknown> {
+export function exported(resource: ResourceView): Exported {
   const { name, labels, annotations } = resource.metadata;
   const own = Object.fromEntries(
     // Berth's own annotations are wishes of a moment, such as a restart.

@@ -32,7 +32,9 @@ export function listing<T>(input: ListingInput<T>): Listing {
   );
   return {
     names: input.rows.map(input.name),
-    fingerprints: input.rows.map((row) => steady.map((column) => column.value(row)).join("\u0000")),
+    fingerprints: input.rows.map((row) =>
+      steady.map((column) => (column.steady ?? column.value)(row)).join("\u0000"),
+    ),
     document: input.document,
     empty: input.empty,
     table: (format, width, widthsMin) =>

@@ -10,6 +10,8 @@ export interface Column<T> {
   readonly alignRight?: boolean;
   /** Changes by itself, as an age does: --watch prints no line for it. */
   readonly volatile?: boolean;
+  /** What --watch compares, where the cell also holds what changes all the time. */
+  readonly steady?: (row: T) => string;
 }
 
 export interface TableOptions {

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { Client } from "../../client/client.ts";
 import type { ApplyResultView } from "../../resources/wire/resources.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
@@ -11,7 +12,7 @@ import {
   withExamples,
   withWait,
 } from "../options.ts";
-import { changeLines, hasNews, planLines } from "../output/changes.ts";
+import { changeLines, planSection } from "../output/changes.ts";
 import { colourOfStatus } from "../output/colours.ts";
 import { printDocument } from "../output/print.ts";
 import { waitForReady } from "../wait.ts";
@@ -41,7 +42,10 @@ export function addApply(program: Command, cli: Cli): void {
     .addOption(outputOption());
   withExamples(withWait(command), [
     ["berth apply -f hello.yaml", "apply one file"],
-    ["berth apply -f specs/ --wait", "apply a folder, and wait until its apps are ready"],
+    [
+      "berth apply -f specs/ --wait",
+      "apply a folder, and wait until its apps and models are ready",
+    ],
     ["cat hello.yaml | berth apply -f -", "apply what comes in"],
     ["berth apply -f hello.yaml --dry-run", "see what would change"],
   ]).action(async (files: string[], options: ApplyOptions) => {
@@ -63,20 +67,54 @@ export function addApply(program: Command, cli: Cli): void {
       for (const result of answer.results)
         await cli.print(resultText(cli, result, options.output, answer.dry_run));
     if (options.wait !== true || answer.dry_run) return;
-    const apps = answer.results.filter((result) => result.kind === "App");
-    const outcomes = await Promise.allSettled(
-      apps.map(({ name, generation }) =>
-        waitForReady(cli, client, name, { timeoutMs: options.timeout, generation }),
-      ),
-    );
-    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
-    if (options.output === undefined && apps.length > 0)
-      await cli.print(
-        cli.colours.green(
-          apps.length === 1 ? "the app is ready" : `all ${apps.length} apps are ready`,
-        ),
-      );
+    await waitForAll(cli, client, answer.results, options);
   });
+}
+
+/** Models come first: apps may wait for them. All of it takes no longer than the time that is given. */
+async function waitForAll(
+  cli: Cli,
+  client: Client,
+  results: readonly ApplyResultView[],
+  { timeout, output }: ApplyOptions,
+): Promise<void> {
+  const deadlineMs = cli.io.now() + timeout;
+  const leftMs = () => Math.max(0, deadlineMs - cli.io.now());
+  const models = results.filter(({ kind }) => kind === "Model");
+  if (models.length > 0) await waitForModels(cli, client, models, leftMs);
+  const apps = results.filter(({ kind }) => kind === "App");
+  const outcomes = await Promise.allSettled(
+    apps.map(({ name, generation }) =>
+      waitForReady(cli, client, name, { timeoutMs: leftMs(), generation }),
+    ),
+  );
+  for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+  if (output !== undefined) return;
+  const told = [...countOf(apps.length, "app"), ...countOf(models.length, "model")];
+  if (told.length > 0) await cli.print(cli.colours.green(told.join("\n")));
+}
+
+async function waitForModels(
+  cli: Cli,
+  client: Client,
+  models: readonly ApplyResultView[],
+  leftMs: () => number,
+): Promise<void> {
+  const { followModel } = await import("../models/follow.ts");
+  for (const { name } of models) {
+    const { spec } = await client.models.get(name);
+    await followModel(cli, client, name, {
+      until: spec?.running === true ? "memory" : "disk",
+      timeoutMs: leftMs(),
+      isQuiet: !cli.io.errorIsTerminal,
+      signal: new AbortController().signal,
+    });
+  }
+}
+
+function countOf(count: number, noun: string): string[] {
+  if (count === 0) return [];
+  return [count === 1 ? `the ${noun} is ready` : `all ${count} ${noun}s are ready`];
 }
 
 /** -f and plain arguments alike. Throws UsageError where there is none. */
@@ -111,9 +149,6 @@ function resultText(
         ? []
         : changeLines(result.changes, colours).map((line) => `  ${line}`)),
     );
-  if (isDryRun && result.plan !== null && hasNews(result.plan))
-    lines.push("  plan:", ...planLines(result.plan, colours).map((line) => `    ${line}`));
-  if (isDryRun && result.plan === null && result.plan_message !== null)
-    lines.push(colours.dim(`  no plan: ${result.plan_message}`));
+  if (isDryRun) lines.push(...planSection(result, colours));
   return lines.join("\n");
 }

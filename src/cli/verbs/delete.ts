@@ -12,6 +12,7 @@ interface DeleteFlags extends WaitFlags {
   readonly filename?: readonly string[];
   readonly force?: boolean;
   readonly volumes?: boolean;
+  readonly files?: boolean;
   readonly yes?: boolean;
   readonly dryRun?: boolean;
   readonly ignoreNotFound?: boolean;
@@ -27,11 +28,12 @@ export function addDelete(program: Command, cli: Cli): void {
     .command("delete")
     .summary("delete apps and other resources")
     .description(
-      "Deletes resources. An app goes with its containers; its named volumes stay, unless --volumes is given. At a terminal it asks first.",
+      "Deletes resources. An app goes with its containers; its named volumes stay, unless --volumes is given; the files of a model stay for a while, unless --files is. At a terminal it asks first.",
     )
     .argument("[name...]", "names of apps, KIND NAME..., or KIND/NAME")
     .option("-f, --filename <path>", "what these files declare; can be repeated", collect)
     .option("--volumes", "delete the named volumes too, with all data in them")
+    .option("--files", "delete the files of models too, as `berth models rm` does")
     .option("--force", "also where a spec file declares it")
     .option("--ignore-not-found", "it is no failure when there is none")
     .option("--dry-run", "tell what would happen, and change nothing")
@@ -40,6 +42,7 @@ export function addDelete(program: Command, cli: Cli): void {
     ["berth delete hello", "the app hello; its volumes stay"],
     ["berth delete hello --volumes --wait", "with all its data, and wait until it is gone"],
     ["berth delete secret db-password", "a secret"],
+    ["berth delete model small --files", "a model, and what it takes on disk"],
     ["berth delete -f hello.yaml", "what a file declares"],
   ]).action(async (words: string[], flags: DeleteFlags) => {
     const targets = await targetsOf(cli, words, flags);
@@ -105,6 +108,16 @@ async function deleteOne(
       const write = await client.apps.delete(name, { ...options, dryRun: true });
       return await cli.print(
         `${reference}: ${write.dryRun ? write.report.message : "would be deleted"}`,
+      );
+    }
+    if (kind === "Model" && flags.files === true) {
+      const write = await client.models.delete(name, {
+        force: options.force,
+        dryRun: flags.dryRun === true,
+        files: true,
+      });
+      return await cli.print(
+        `${reference}${write.dryRun ? `: ${write.report.message}` : " deleting"}`,
       );
     }
     const answer = await client.resources.delete(kind, name, {

@@ -19,6 +19,7 @@ export function addDescribe(program: Command, cli: Cli): void {
     [
       ["berth describe app hello", "all about the app hello"],
       ["berth describe hello", "the same"],
+      ["berth describe model small", "files, memory and state of a model"],
       ["berth describe secret/db", "keys and users of a secret, never its values"],
     ],
   ).action(async (kindWord: string, names: string[]) => {
@@ -47,6 +48,12 @@ async function describe(cli: Cli, client: Client, kind: Kind, name: string): Pro
     ]);
     return describeApp(app, revisions.revisions, look);
   }
+  if (kind === "Model") {
+    const { describeModel } = await import("../views/describe-model.ts");
+    const { assistantUrl } = await import("../models/assistant-url.ts");
+    const [model, url] = await Promise.all([client.models.get(name), assistantUrl(client)]);
+    return describeModel(model, url, look);
+  }
   const { describeOther } = await import("../views/describe-other.ts");
   const events = client.events.list({ kind, name, limit: 20 });
   if (kind === "Secret") {
@@ -57,10 +64,6 @@ async function describe(cli: Cli, client: Client, kind: Kind, name: string): Pro
     ]);
     return describeOther.secret(secret, apps.items, log.events, look);
   }
-  if (kind === "Template") {
-    const [template, log] = await Promise.all([client.templates.get(name), events]);
-    return describeOther.template(template, log.events, look);
-  }
-  const [model, log] = await Promise.all([client.resources.get("Model", name), events]);
-  return describeOther.model(model, log.events, look);
+  const [template, log] = await Promise.all([client.templates.get(name), events]);
+  return describeOther.template(template, log.events, look);
 }

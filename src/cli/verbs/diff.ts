@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { referenceOf } from "../kind-names.ts";
 import { collect, type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { changeLines, hasNews, planLines } from "../output/changes.ts";
+import { changeLines, planSection } from "../output/changes.ts";
 import { printDocument } from "../output/print.ts";
 import { filesOf } from "./apply.ts";
 
@@ -59,9 +59,7 @@ export function addDiff(program: Command, cli: Cli): void {
           : [
               `${colours.bold(reference)}${result.action === "created" ? " (new)" : ""}`,
               ...changeLines(result.changes, colours).map((line) => `  ${line}`),
-              ...(result.plan === null || !hasNews(result.plan)
-                ? []
-                : ["  plan:", ...planLines(result.plan, colours).map((line) => `    ${line}`)]),
+              ...planSection(result, colours),
             ];
       await cli.print(lines.join("\n"));
     }

@@ -2,16 +2,19 @@ import type { Command } from "commander";
 import type { Client } from "../../client/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { AppItem } from "../../resources/wire/apps.ts";
+import type { ModelView } from "../../resources/wire/models.ts";
 import type { ResourceView } from "../../resources/wire/resources.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
 import { parseReferences } from "../kind-names.ts";
+import { allModels } from "../models/all-models.ts";
 import { collect, type OutputFormat, outputOption, withExamples } from "../options.ts";
 import { exported } from "../output/exported.ts";
 import { type Listing, printDocument, printListing } from "../output/print.ts";
 import { matchesSelector, parseSelector, type Selector } from "../selector.ts";
 import { appListing } from "../views/apps.ts";
-import { modelListing, secretListing, templateListing } from "../views/others.ts";
+import { modelListing } from "../views/models.ts";
+import { secretListing, templateListing } from "../views/others.ts";
 import { watchListing } from "../watch.ts";
 
 interface GetOptions {
@@ -147,10 +150,18 @@ async function listingOf(
   if (group.kind === "App")
     return appListing(pick<AppItem>(await client.apps.listAll(), byName), cli.colours, now);
   if (group.kind === "Model")
-    return modelListing(pick((await client.models.list()).models, byName), cli.colours);
+    return modelListing(
+      pick(names === undefined ? await declaredModels(client) : await allModels(client), byName),
+      cli.colours,
+    );
   if (group.kind === "Secret")
     return secretListing(pick((await client.secrets.list()).secrets, byName), now);
   return templateListing(pick((await client.templates.list()).templates, (row) => row.id));
+}
+
+/** What `berth models ls` shows beside them is no resource. */
+async function declaredModels(client: Client): Promise<readonly ModelView[]> {
+  return (await allModels(client)).filter(({ origin }) => origin === "resource");
 }
 
 const byName = (row: { readonly name: string }) => row.name;

@@ -3,6 +3,7 @@ import { formatBytes } from "../../base/units.ts";
 import type { AppItem } from "../../resources/wire/apps.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
 import type { Cli } from "../cli.ts";
+import { allModels } from "../models/all-models.ts";
 import { type OutputFormat, outputOption, withExamples } from "../options.ts";
 import { formatDurationMs } from "../output/age.ts";
 import { type Colors, colourOfStatus } from "../output/colours.ts";
@@ -14,16 +15,19 @@ export function addStatus(program: Command, cli: Cli): void {
     program
       .command("status")
       .summary("show how a server is, and what needs a person")
-      .description("Shows how the server, its engine and its apps are, and what needs a person.")
+      .description(
+        "Shows how the server, its engine, its assistant, its apps and models are, and what needs a person.",
+      )
       .addOption(outputOption()),
     [["berth status", "the state of things"]],
   ).action(async (flags: { output?: OutputFormat }) => {
     const client = await cli.connect();
-    const [health, info, specs, apps] = await Promise.all([
+    const [health, info, specs, apps, models] = await Promise.all([
       client.health(),
       client.system.info(),
       client.specs(),
       client.apps.listAll(),
+      allModels(client),
     ]);
     if (flags.output === "json" || flags.output === "yaml")
       return printDocument(cli, { url: client.origin, health, info, specs }, flags.output);
@@ -48,7 +52,11 @@ export function addStatus(program: Command, cli: Cli): void {
         ["Memory", `${formatBytes(memory.free_bytes)} free of ${formatBytes(memory.total_bytes)}`],
         ["Disk", `${formatBytes(disk.free_bytes)} free of ${formatBytes(disk.total_bytes)}`],
         ["Apps", `${counts.apps}, of which ${counts.apps_ready} ready`],
-        ["Models", String(counts.models)],
+        [
+          "Models",
+          `${counts.models}, of which ${counts.models_ready} ready and ${counts.models_running} running`,
+        ],
+        ["Assistant", assistantText(info, colours)],
         ["Secrets", String(counts.secrets)],
         [
           "Specs",
@@ -59,6 +67,9 @@ export function addStatus(program: Command, cli: Cli): void {
     );
     const troubles = [
       ...apps.filter(needsPerson).map((app) => `app/${app.name} ${app.status}: ${app.message}`),
+      ...models
+        .filter(({ status }) => status === "failed")
+        .map((model) => `model/${model.name} failed: ${model.error ?? model.message}`),
       ...(invalid === 0 ? [] : ["files of the specs folder have problems: `berth specs`"]),
       ...(specs.pending_prune.length === 0
         ? []
@@ -74,6 +85,18 @@ export function addStatus(program: Command, cli: Cli): void {
 function ingressText({ ingress }: SystemInfo, colours: Colors): string {
   if (ingress.ready || ingress.mode === "off") return ingress.message;
   return colours.red(`not ready: ${ingress.message}`);
+}
+
+function assistantText({ assistant }: SystemInfo, colours: Colors): string {
+  const { state, url, starts, message } = assistant;
+  const again = starts > 1 ? `, started ${starts} times` : "";
+  if (url !== null && (state === "up" || state === "foreign"))
+    return `${url}/v1${state === "foreign" ? ", started by somebody else" : ""}${again}`;
+  const reason = message === null ? "" : `: ${message}`;
+  if (state === "off") return `off${reason}`;
+  return colours.yellow(
+    `${state === "waiting" ? "ended, and starts again soon" : state}${reason}${again}`,
+  );
 }
 
 function needsPerson(app: AppItem): boolean {

@@ -1,10 +1,11 @@
-import type { AppDetails, ConditionView, RevisionView } from "../../resources/wire/apps.ts";
+import type { AppDetails, RevisionView } from "../../resources/wire/apps.ts";
 import { formatAge, formatTime } from "../output/age.ts";
 import { colourOfStatus } from "../output/colours.ts";
 import { fields, type Look, section, shortValue } from "../output/sections.ts";
 import { formatTable } from "../output/table.ts";
 import { toYaml } from "../output/yaml.ts";
 import { shortBuild } from "./builds.ts";
+import { conditionColumns } from "./conditions.ts";
 import { eventColumns } from "./events.ts";
 
 export function describeApp(
@@ -61,27 +62,6 @@ function generationText(app: AppDetails): string {
   return app.generation === app.observed_generation
     ? String(app.generation)
     : `${app.generation}, of which the controller has seen ${app.observed_generation}`;
-}
-
-function conditionColumns({ colours, nowMs }: Look) {
-  return [
-    { header: "TYPE", value: (row: ConditionView) => row.type },
-    {
-      header: "STATUS",
-      value: (row: ConditionView) => row.status,
-      colour: (text: string, row: ConditionView) => conditionColour(row, colours)(text),
-    },
-    { header: "REASON", value: (row: ConditionView) => row.reason },
-    { header: "SINCE", value: (row: ConditionView) => formatAge(row.last_transition_time, nowMs) },
-    { header: "MESSAGE", value: (row: ConditionView) => row.message, shrinks: true },
-  ];
-}
-
-/** Stalled and Drifted are bad when True; the others are good then. */
-function conditionColour(row: ConditionView, colours: Look["colours"]): (text: string) => string {
-  if (row.status === "Unknown" || row.type === "Progressing") return colours.yellow;
-  const isBadNews = row.type === "Stalled" || row.type === "Drifted";
-  return (row.status === "True") === isBadNews ? colours.red : colours.green;
 }
 
 function containersText(app: AppDetails, look: Look): string {

@@ -3,10 +3,9 @@ import type { ResourceView, SecretView, TemplateView } from "../../resources/wir
 import { formatTime } from "../output/age.ts";
 import { fields, type Look, section, shortValue } from "../output/sections.ts";
 import { formatTable } from "../output/table.ts";
-import { toYaml } from "../output/yaml.ts";
 import { eventColumns } from "./events.ts";
 
-export const describeOther = { secret, template, model };
+export const describeOther = { secret, template };
 
 function secret(
   item: SecretView,
@@ -76,25 +75,7 @@ function createLine(item: TemplateView): string {
   return `berth create NAME --template ${item.id}${required.join("")}`;
 }
 
-function model(item: ResourceView, events: readonly EventView[], look: Look): string {
-  const status =
-    item.status === null
-      ? "none yet: this version of Berth stores models and does not run them"
-      : toYaml(item.status);
-  return [
-    fields([
-      ["Name", look.colours.bold(item.metadata.name)],
-      ["Generation", String(item.metadata.generation)],
-      ["Labels", Object.entries(item.metadata.labels).map(([key, value]) => `${key}=${value}`)],
-      ["Created", formatTime(item.metadata.creationTimestamp, look.nowMs)],
-    ]),
-    section("Spec:", toYaml(item.spec), look),
-    section("Status:", status, look),
-    eventsSection(events, look),
-  ].join("\n\n");
-}
-
-function eventsSection(events: readonly EventView[], look: Look): string {
+export function eventsSection(events: readonly EventView[], look: Look): string {
   const body =
     events.length === 0
       ? "none"

@@ -1,44 +1,6 @@
-import { formatBytes } from "../../base/units.ts";
-import type { ModelView } from "../../resources/wire/models.ts";
 import type { SecretView, TemplateView } from "../../resources/wire/resources.ts";
 import { formatAge } from "../output/age.ts";
-import { type Colors, colourOfStatus } from "../output/colours.ts";
 import { type Listing, listing } from "../output/print.ts";
-
-export function modelListing(models: readonly ModelView[], colours: Colors): Listing {
-  return listing<ModelView>({
-    rows: models,
-    columns: [
-      { header: "NAME", value: (model) => model.name },
-      { header: "SOURCE", value: (model) => model.id, shrinks: true },
-      {
-        header: "STATUS",
-        value: (model) =>
-          model.status === "downloading"
-            ? `downloading ${Math.floor(model.progress * 100)}%`
-            : model.status,
-        colour: (text, model) => colourOfStatus(colours, model.status)(text),
-      },
-      {
-        header: "SIZE",
-        value: (model) => (model.size_bytes === null ? "" : formatBytes(model.size_bytes)),
-      },
-      { header: "QUANTIZATION", value: (model) => model.quantization ?? "" },
-    ],
-    wideColumns: [
-      {
-        header: "CONTEXT",
-        value: (model) => (model.context_length === null ? "" : String(model.context_length)),
-      },
-      { header: "FILE", value: (model) => model.file ?? "", shrinks: true },
-      { header: "SHA256", value: (model) => model.sha256?.slice(0, 12) ?? "" },
-      { header: "ERROR", value: (model) => model.error ?? "", shrinks: true },
-    ],
-    name: (model) => `model/${model.name}`,
-    document: { models, total: models.length },
-    empty: "no models yet; declare one in a file with `kind: Model`, see docs/kinds/Model.md",
-  });
-}
 
 export function secretListing(secrets: readonly SecretView[], nowMs: number): Listing {
   return listing<SecretView>({

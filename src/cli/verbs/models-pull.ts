@@ -1,0 +1,135 @@
+import type { Command } from "commander";
+import { formatBytes } from "../../base/units.ts";
+import type { Client } from "../../client/client.ts";
+import type { ModelDetails } from "../../resources/wire/models.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+import type { ModelFields } from "../models/declare.ts";
+import { durationOption, type OutputFormat, outputOption, withExamples } from "../options.ts";
+import { planLines } from "../output/changes.ts";
+
+interface PullFlags
+  extends Pick<ModelFields, "quantization" | "file" | "revision" | "sha256" | "credential"> {
+  readonly name?: string;
+  readonly wait?: boolean;
+  readonly timeout?: number;
+  readonly quiet?: boolean;
+  readonly force?: boolean;
+  readonly dryRun?: boolean;
+  readonly output?: OutputFormat;
+}
+
+export function addPull(models: Command, cli: Cli): void {
+  withExamples(
+    models
+      .command("pull")
+      .alias("download")
+      .summary("bring models onto the disk, verified")
+      .description(
+        "Brings models onto the disk, and verifies them. One that was cut off goes on; one that is there is verified again. Ctrl-C ends the following, and not the download. What is pulled is kept until `berth models rm`.",
+      )
+      .argument(
+        "<model...>",
+        "org/name, org/name:QUANTIZATION, a name of the catalog, a URL or a file",
+      )
+      .option("--quantization <name>", "such as Q4_K_M; picks the file of the repository")
+      .option("--file <name>", "the file of the repository")
+      .option("--revision <name>", "branch, tag or commit of the repository")
+      .option("--sha256 <digest>", "what the file has to be")
+      .option("--name <name>", "what to call it here")
+      .option("--credential <secret>", "a Secret with the token to download with")
+      .option("--wait", "return when all is on disk, or has failed (the default)")
+      .option("--no-wait", "return at once; `berth models ls` shows how far it is")
+      .addOption(
+        durationOption("--timeout <duration>", "how long to wait; default: as long as it takes"),
+      )
+      .option("-q, --quiet", "show no progress")
+      .option("--force", "also where a spec file owns the fields")
+      .option("--dry-run", "tell what would happen, and change nothing")
+      .addOption(outputOption()),
+    [
+      ["berth models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF", "the usual quantization of it"],
+      ["berth models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0", "another one"],
+      ["berth models pull https://models.example/a.gguf --name a", "one file of a server"],
+    ],
+  ).action(async (words: string[], flags: PullFlags) => {
+    const { name: givenName, file, sha256 } = flags;
+    if (words.length > 1 && [givenName, file, sha256].some((value) => value !== undefined))
+      throw new UsageError("--name, --file and --sha256 go with one model");
+    const client = await cli.connect();
+    for (const word of words) await pull(cli, client, word, flags);
+  });
+}
+
+async function pull(cli: Cli, client: Client, word: string, flags: PullFlags): Promise<void> {
+  const name = await ask(cli, client, word, flags);
+  if (name === undefined) return;
+  const { printShort, untilThere } = await import("../models/finish.ts");
+  if (flags.wait === false) {
+    if (await printShort(cli, await client.models.get(name), flags.output)) return;
+    return cli.print(`model/${name} is being downloaded`);
+  }
+  const model = await untilThere(cli, client, name, "disk", flags);
+  if (model === undefined || (await printShort(cli, model, flags.output))) return;
+  await cli.print(pulledText(cli, model));
+  if (model.status === "ready" && cli.io.errorIsTerminal)
+    cli.note(cli.errorColours.dim(`\`berth models start ${name}\` loads it`));
+}
+
+/** Has the server do it, and returns what the model is called there; undefined for a dry run, which is printed. */
+async function ask(
+  cli: Cli,
+  client: Client,
+  word: string,
+  flags: PullFlags,
+): Promise<string | undefined> {
+  const { declareModel, modelWord } = await import("../models/declare.ts");
+  const wanted = modelWord(word, cli.io.workingDirectory);
+  const fields = Object.fromEntries(
+    (["quantization", "file", "revision", "sha256", "credential"] as const).flatMap((key) =>
+      flags[key] === undefined ? [] : [[key, flags[key]]],
+    ),
+  ) satisfies ModelFields;
+  const isDeclared =
+    wanted.type === "source" || flags.name !== undefined || Object.keys(fields).length > 0;
+  if (flags.dryRun === true) {
+    if (isDeclared)
+      throw new UsageError(
+        "--dry-run goes with an id alone",
+        "`berth apply -f FILE --dry-run` tells what a Model in a file would do",
+      );
+    await printDryRun(cli, client, word);
+    return undefined;
+  }
+  if (isDeclared) {
+    const options = { name: flags.name, force: flags.force === true };
+    const { name, hasChanged } = await declareModel(client, wanted, fields, options);
+    if (hasChanged) return name;
+    await client.models.download(name);
+    return name;
+  }
+  const write = await client.models.download(word, { force: flags.force === true });
+  return write.dryRun ? write.report.name : write.model.name;
+}
+
+async function printDryRun(cli: Cli, client: Client, word: string): Promise<void> {
+  const write = await client.models.download(word, { dryRun: true });
+  if (!write.dryRun) return;
+  const { name, message, plan } = write.report;
+  const lines = [`model/${name}: ${message}`];
+  if (plan !== null)
+    lines.push("  plan:", ...planLines(plan, cli.colours).map((line) => `    ${line}`));
+  await cli.print(lines.join("\n"));
+}
+
+/** Name, file, size and digest: what a person may want to write down. */
+function pulledText(cli: Cli, model: ModelDetails): string {
+  const { name, status, file, size_bytes: size, sha256, files } = model;
+  const parts = [
+    files.length > 1 ? `${file ?? "?"} and ${files.length - 1} more files` : (file ?? undefined),
+    size === null ? undefined : formatBytes(size),
+    sha256 === null ? undefined : `sha256 ${sha256}`,
+  ].filter((part) => part !== undefined);
+  const state = status === "ready" ? "on disk" : status;
+  return `model/${name} is ${cli.colours.green(state)}: ${parts.join(", ")}`;
+}

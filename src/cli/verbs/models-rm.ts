@@ -1,0 +1,96 @@
+import type { Command } from "commander";
+import { formatBytes } from "../../base/units.ts";
+import { ApiError } from "../../client/api-error.ts";
+import type { Client } from "../../client/client.ts";
+import type { ModelDetails } from "../../resources/wire/models.ts";
+import type { Cli } from "../cli.ts";
+import { declined } from "../failure.ts";
+import { withExamples } from "../options.ts";
+import { canAsk, confirm } from "../prompt.ts";
+
+interface RemoveFlags {
+  readonly keepFiles?: boolean;
+  readonly force?: boolean;
+  readonly ignoreNotFound?: boolean;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+}
+
+export function addRemove(models: Command, cli: Cli): void {
+  withExamples(
+    models
+      .command("rm")
+      .alias("remove")
+      .summary("remove models, and free what they take on disk")
+      .description(
+        "Takes models out of memory and away, with their files, as far as no other model has them. With --keep-files these stay, for a pull that comes later, until others need the room. At a terminal it asks first.",
+      )
+      .argument("<model...>", "names or ids of models")
+      .option("--keep-files", "leave the files on disk")
+      .option("--force", "also where a spec file declares it")
+      .option("--ignore-not-found", "it is no failure when there is none")
+      .option("--dry-run", "tell what would happen, and change nothing")
+      .option("-y, --yes", "do not ask"),
+    [
+      ["berth models rm small", "the model small and its files"],
+      ["berth models rm small --keep-files", "a later pull has no need to download it"],
+    ],
+  ).action(async (words: string[], flags: RemoveFlags) => {
+    const client = await cli.connect();
+    const found = await Promise.all(words.map((word) => lookUp(client, word, flags)));
+    const targets = found.filter((model) => model !== undefined);
+    if (flags.dryRun !== true && targets.length > 0) await askFirst(cli, targets, flags);
+    for (const [index, word] of words.entries()) {
+      const model = found[index];
+      if (model === undefined) await cli.print(`model/${word} is not there`);
+      else await remove(cli, client, model, flags);
+    }
+  });
+}
+
+/** Undefined where there is none, and that is no failure. */
+async function lookUp(
+  client: Client,
+  word: string,
+  flags: RemoveFlags,
+): Promise<ModelDetails | undefined> {
+  try {
+    return await client.models.get(word);
+  } catch (error) {
+    const isGone = error instanceof ApiError && error.status === 404;
+    if (flags.ignoreNotFound === true && isGone) return undefined;
+    throw error;
+  }
+}
+
+async function askFirst(
+  cli: Cli,
+  targets: readonly ModelDetails[],
+  flags: RemoveFlags,
+): Promise<void> {
+  if (flags.yes === true || !canAsk(cli)) return;
+  const list = targets.map((model) => `${model.name}${sizeText(model)}`).join(", ");
+  const files = flags.keepFiles === true ? "; files stay" : "";
+  if (!(await confirm(cli, `Remove ${list}${files}?`))) throw declined("nothing was removed");
+}
+
+function sizeText({ downloaded_bytes: bytes }: ModelDetails): string {
+  return bytes === 0 ? "" : ` (${formatBytes(bytes)})`;
+}
+
+async function remove(
+  cli: Cli,
+  client: Client,
+  model: ModelDetails,
+  flags: RemoveFlags,
+): Promise<void> {
+  const isKept = flags.keepFiles === true;
+  const write = await client.models.delete(model.name, {
+    force: flags.force === true,
+    dryRun: flags.dryRun === true,
+    files: !isKept,
+  });
+  if (write.dryRun) return cli.print(`model/${model.name}: ${write.report.message}`);
+  const what = isKept ? "its files stay" : `its files go${sizeText(model)}`;
+  await cli.print(`model/${model.name} is being removed; ${what}`);
+}

@@ -1,0 +1,163 @@
+import { formatBytes } from "../../base/units.ts";
+import type { ModelDetails, ModelFileView } from "../../resources/wire/models.ts";
+import { formatTime } from "../output/age.ts";
+import { colourOfStatus } from "../output/colours.ts";
+import { fields, type Look, section } from "../output/sections.ts";
+import { formatTable } from "../output/table.ts";
+import { toYaml } from "../output/yaml.ts";
+import { conditionColumns } from "./conditions.ts";
+import { eventsSection } from "./describe-other.ts";
+import { parametersText, statusText } from "./models.ts";
+
+/** All about a model; `assistantUrl` is where its clients reach it. */
+export function describeModel(model: ModelDetails, assistantUrl: string, look: Look): string {
+  const { colours } = look;
+  const parts = [
+    summary(model, look),
+    ...(model.spec === null ? [] : [section("Spec:", toYaml(model.spec), look)]),
+    section("Files:", filesText(model.files, look), look),
+  ];
+  if (model.origin === "resource") {
+    parts.push(
+      section(
+        "Conditions:",
+        model.conditions.length === 0
+          ? "none yet: no controller has looked at the model"
+          : formatTable(model.conditions, conditionColumns(look), { width: inner(look) }),
+        look,
+      ),
+      section("Fields belong to:", ownersText(model), look),
+      eventsSection(model.events, look),
+    );
+  }
+  const lines = model.running
+    ? talkLines(model, assistantUrl)
+    : [`  berth models start ${model.name}`];
+  return [
+    ...parts,
+    [colours.bold(model.running ? "Talk to it:" : "Start it:"), ...lines].join("\n"),
+  ].join("\n\n");
+}
+
+function summary(model: ModelDetails, look: Look): string {
+  const { colours, nowMs } = look;
+  const { facts, memory } = { facts: factsText(model), memory: memoryTexts(model) };
+  return fields([
+    ["Name", colours.bold(model.name)],
+    ["ID", model.id === model.name ? undefined : model.id],
+    ["Also called", model.aliases.filter((alias) => alias !== model.id)],
+    ["Description", model.description ?? undefined],
+    [
+      "Status",
+      `${colourOfStatus(colours, model.status)(statusText(model))}${model.ready ? ", ready" : ""}`,
+    ],
+    ["Message", model.message],
+    [
+      "Error",
+      model.error === null || model.error === model.message ? undefined : colours.red(model.error),
+    ],
+    ["Source", model.source ?? undefined],
+    ["Revision", model.revision ?? undefined],
+    ["Commit", model.commit ?? undefined],
+    ["Size", sizeText(model)],
+    ["Model", facts === "" ? undefined : facts],
+    ["Context", contextText(model)],
+    ["Memory", memory],
+    ["Requests at once", model.sequences === null ? undefined : String(model.sequences)],
+    ["Generation", generationText(model)],
+    ["Managed by", model.managed_by],
+    ["Labels", Object.entries(model.labels).map(([key, value]) => `${key}=${value}`)],
+    ["Created", model.created_at === null ? undefined : formatTime(model.created_at, nowMs)],
+    ["In memory since", model.loaded_at === null ? undefined : formatTime(model.loaded_at, nowMs)],
+    ["Next try", model.next_retry_at === null ? undefined : formatTime(model.next_retry_at, nowMs)],
+  ]);
+}
+
+const inner = (look: Look) => (look.width === undefined ? undefined : look.width - 2);
+
+function sizeText({ size_bytes: size, downloaded_bytes: done }: ModelDetails): string | undefined {
+  if (size === null) return done === 0 ? undefined : `${formatBytes(done)} so far`;
+  return done >= size ? formatBytes(size) : `${formatBytes(done)} of ${formatBytes(size)} on disk`;
+}
+
+function factsText({ architecture, parameters, quantization, kind }: ModelDetails): string {
+  return [
+    architecture,
+    parameters === null ? null : `${parametersText(parameters)} parameters`,
+    quantization,
+    kind,
+  ]
+    .filter((part) => part !== null)
+    .join(", ");
+}
+
+function contextText({ context_length: tokens, max_context_length: max }: ModelDetails) {
+  if (tokens === null) return undefined;
+  return max === null || max === tokens ? `${tokens} tokens` : `${tokens} tokens of ${max}`;
+}
+
+function memoryTexts({ memory }: ModelDetails): string[] {
+  const { loaded_bytes: loaded, wanted_bytes: wanted, least_bytes: least } = memory;
+  const needs =
+    wanted === null
+      ? []
+      : [
+          `it likes to have ${formatBytes(wanted)}${least === null ? "" : `, and needs ${formatBytes(least)}`}`,
+        ];
+  return [...(loaded === null ? [] : [`${formatBytes(loaded)} taken now`]), ...needs];
+}
+
+function generationText({ generation, observed_generation: observed }: ModelDetails) {
+  if (generation === null) return undefined;
+  return generation === observed
+    ? String(generation)
+    : `${generation}, of which the controller has seen ${observed ?? 0}`;
+}
+
+function filesText(files: readonly ModelFileView[], look: Look): string {
+  if (files.length === 0) return "not known yet";
+  return formatTable(
+    files,
+    [
+      { header: "NAME", value: (file) => file.name, shrinks: true },
+      {
+        header: "SIZE",
+        value: (file) => (file.size_bytes === null ? "" : formatBytes(file.size_bytes)),
+        alignRight: true,
+      },
+      // A digest that is cut is of no use.
+      { header: "SHA256", value: (file) => file.sha256 ?? "" },
+    ],
+    { width: inner(look) },
+  );
+}
+
+/** `file:models.yaml  source, quantization` */
+function ownersText({ owners }: ModelDetails): string {
+  const byManager = new Map<string, string[]>();
+  for (const [pointer, manager] of Object.entries(owners)) {
+    const field = pointer.replace(/^\//, "").replaceAll("/", ".").replaceAll("~1", "/");
+    byManager.set(manager, [...(byManager.get(manager) ?? []), field]);
+  }
+  if (byManager.size === 0) return "nobody";
+  return fields([...byManager].map(([manager, names]) => [manager, names.join(", ")] as const));
+}
+
+/** What to type and to set, so that somebody talks to it. */
+export function talkLines(
+  { name, kind }: Pick<ModelDetails, "name" | "kind">,
+  url: string,
+): string[] {
+  const body =
+    kind === "embedding"
+      ? { path: "/v1/embeddings", json: { model: name, input: "Hello!" } }
+      : {
+          path: "/v1/chat/completions",
+          json: { model: name, messages: [{ role: "user", content: "Hello!" }] },
+        };
+  return [
+    ...(kind === "embedding" ? [] : [`  berth chat ${name}`]),
+    `  curl ${url}${body.path} -H 'content-type: application/json' -d '${JSON.stringify(body.json)}'`,
+    `  OpenAI clients: base URL ${url}/v1, model "${name}", any API key`,
+  ];
+}

@@ -1,0 +1,87 @@
+import { formatBytes } from "../../base/units.ts";
+import type { ModelView } from "../../resources/wire/models.ts";
+import { type Colors, colourOfStatus } from "../output/colours.ts";
+import { type Listing, listing } from "../output/print.ts";
+import type { Column } from "../output/table.ts";
+
+/** What a person asks of a list of models: which are here, which answer, what they take, and what is wrong. */
+export function modelListing(models: readonly ModelView[], colours: Colors): Listing {
+  const hasTrouble = models.some(({ error }) => error !== null);
+  const error: Column<ModelView> = {
+    header: "ERROR",
+    value: (model) => model.error ?? "",
+    shrinks: true,
+  };
+  return listing<ModelView>({
+    rows: models,
+    columns: [
+      { header: "NAME", value: (model) => model.name },
+      { header: "ID", value: idText, shrinks: true },
+      {
+        header: "STATUS",
+        value: statusText,
+        steady: (model) => model.status,
+        colour: (text, model) => colourOfStatus(colours, model.status)(text),
+      },
+      {
+        header: "SIZE",
+        value: (model) => (model.size_bytes === null ? "" : formatBytes(model.size_bytes)),
+      },
+      { header: "QUANT", value: (model) => model.quantization ?? "" },
+      { header: "CONTEXT", value: (model) => String(model.context_length ?? "") },
+      {
+        header: "MEMORY",
+        value: (model) =>
+          model.running && model.memory_bytes !== null ? formatBytes(model.memory_bytes) : "",
+      },
+      ...(hasTrouble ? [error] : []),
+    ],
+    wideColumns: [
+      { header: "KIND", value: (model) => model.kind ?? "" },
+      { header: "ARCHITECTURE", value: (model) => model.architecture ?? "" },
+      { header: "PARAMETERS", value: (model) => parametersText(model.parameters) },
+      {
+        header: "NEEDS",
+        value: (model) => (model.memory_bytes === null ? "" : formatBytes(model.memory_bytes)),
+      },
+      { header: "FILE", value: (model) => model.file ?? "", shrinks: true },
+      { header: "SHA256", value: (model) => model.sha256?.slice(0, 12) ?? "" },
+      { header: "COMMIT", value: (model) => model.commit?.slice(0, 12) ?? "" },
+      { header: "MANAGED BY", value: (model) => model.managed_by, shrinks: true },
+      { header: "MESSAGE", value: (model) => model.message, shrinks: true },
+    ],
+    name: (model) => `model/${model.name}`,
+    document: { models, total: models.length },
+    empty:
+      "no models yet; get one with `berth models pull ORG/NAME`, or see `berth models ls --all`",
+  });
+}
+
+/** The repository; where it comes from otherwise. */
+function idText({ id, name, source }: ModelView): string {
+  return id === name ? (source ?? "") : id;
+}
+
+/** `downloading 34% 45.3 MiB/s`, and a word alone where nothing is counted. */
+export function statusText(model: ModelView): string {
+  const { status, step, progress, bytes_per_second: speed } = model;
+  if (step === "resolving") return `${status} (asking the source)`;
+  if (step === "waiting") return `${status} (waiting)`;
+  if (step === null) return status;
+  const word = step === "verifying" ? "verifying" : status;
+  const rate = speed === null || speed <= 0 ? "" : ` ${formatBytes(speed)}/s`;
+  return `${word} ${Math.floor(progress * 100)}%${rate}`;
+}
+
+/** 494032768 -> "494M". */
+export function parametersText(count: number | null): string {
+  if (count === null) return "";
+  const units = ["", "K", "M", "B", "T"];
+  let value = count;
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${value >= 100 || unit === 0 ? Math.round(value) : value.toFixed(1).replace(/\.0$/, "")}${units[unit]}`;
+}
