@@ -82,14 +82,19 @@ export class FakeModelWorld {
     await delay(this.#clock, this.loadMs, new AbortController().signal);
     if (this.resident.get(id) !== model)
       throw new BerthError("assistant_unreachable", "the connection was cut");
-    if (failure) {
-      const { code, message } = failure;
-      this.resident.set(id, { ...model, state: "failed", error: { code, message } });
-      throw failure;
-    }
     const taken = [...this.resident.values()].reduce((sum, one) => sum + (one.memoryBytes ?? 0), 0);
-    if (taken + memoryBytes > this.memoryBytesMax)
-      throw new Error("more was admitted than there is memory");
+    const free = Math.min(
+      this.memoryBytesMax - taken,
+      request.memoryBytesMax ?? Number.POSITIVE_INFINITY,
+    );
+    const problem =
+      failure ??
+      (memoryBytes > free ? new BerthError("insufficient_memory", "there is no room") : undefined);
+    if (problem) {
+      const { code, message } = problem;
+      this.resident.set(id, { ...model, state: "failed", error: { code, message } });
+      throw problem;
+    }
     this.resident.set(id, {
       ...model,
       state: "resident",
@@ -217,15 +222,9 @@ export class FakeAssistant implements AssistantControl {
     this.#clock = clock;
   }
 
+  /** The process lives, whether or not it answers. */
   report(): AssistantReport {
-    const up = this.#world.isReachable;
-    return {
-      state: up ? "up" : "waiting",
-      url: up ? "http://127.0.0.1:7777" : null,
-      pid: up ? 1 : null,
-      starts: 1,
-      message: up ? null : "it ended",
-    };
+    return { state: "up", url: "http://127.0.0.1:7777", pid: 1, starts: 1, message: null };
   }
 
   async state(): Promise<AssistantState> {

@@ -13,7 +13,8 @@ export interface Candidate {
 }
 
 export type Verdict =
-  | { readonly type: "fits" }
+  /** With as much as leaves the others that are let in at least what they need. */
+  | { readonly type: "fits"; readonly bytesMax: number }
   /** It comes next, once those have left. */
   | { readonly type: "waits"; readonly for: readonly string[] }
   | { readonly type: "refused"; readonly message: string };
@@ -37,7 +38,7 @@ export function admit(
   const leaving: Candidate[] = [];
   let refusal: string | undefined;
   for (const candidate of candidates.toSorted(byRank)) {
-    const need = candidate.residentBytes ?? candidate.leastBytes;
+    const need = needOf(candidate);
     if (need <= free) {
       free -= need;
       admitted.push(candidate);
@@ -52,7 +53,11 @@ export function admit(
   const freeNow = memory.bytesMax - memory.otherBytes - taken;
   if (self && self.residentBytes === null && leaving.length > 0 && self.leastBytes > freeNow)
     return { type: "waits", for: leaving.map((candidate) => candidate.name) };
-  return { type: "fits" };
+  return { type: "fits", bytesMax: free + (self ? needOf(self) : 0) };
+}
+
+function needOf({ residentBytes, leastBytes }: Candidate): number {
+  return residentBytes ?? leastBytes;
 }
 
 function byRank(one: Candidate, other: Candidate): number {

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { Store } from "../../store/store.ts";
-import type { AssistantControl } from "./assistant/port.ts";
+import type { AssistantControl, AssistantDaemon } from "./assistant/port.ts";
 import type { AssistantWatch } from "./assistant-watch.ts";
 import type { ModelFiles } from "./files/port.ts";
 import type { ModelSources } from "./hub/port.ts";
@@ -15,6 +15,7 @@ export interface ModelContext {
   readonly sources: ModelSources;
   readonly files: ModelFiles;
   readonly assistant: AssistantControl;
+  readonly daemon: AssistantDaemon;
   readonly watch: AssistantWatch;
   readonly jobs: ModelJobs;
   /** 0 to 1; spreads back-offs. */

@@ -2,6 +2,9 @@ import { FILE_POLICY, MODEL_FINALIZER, type Resource } from "../../resources/res
 import type { ReconcileResult } from "../reconcile-loop.ts";
 import type { ModelContext } from "./context.ts";
 
+/** How long until an assistant that runs and does not answer is asked again, in milliseconds. */
+const SILENCE_MS = 2_000;
+
 /**
  * The finalizer: out of memory, then its files where the person asked for it; otherwise they stay until the
  * budget wants their room. Every step can be repeated; the resource goes away after the last one.
@@ -11,12 +14,15 @@ export async function deleteModel(
   resource: Resource<"Model">,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
-  const { store, jobs, watch, files, assistant } = context;
+  const { store, jobs, watch, files, assistant, daemon } = context;
   const { name, uid, annotations } = resource.metadata;
   if (resource.status && resource.status.phase !== "deleting")
     store.setStatus("Model", name, uid, { ...resource.status, phase: "deleting" });
   const sight = await watch.look(signal);
-  // An assistant that is away has forgotten the model when it comes back.
+  // An assistant that has ended has forgotten the model; one that only does not answer has not.
+  const { state } = daemon.report();
+  if (!sight.reachable && (state === "up" || state === "foreign"))
+    return { settled: true, requeueAfterMs: SILENCE_MS };
   const isThere =
     sight.reachable && sight.state.models.some(({ id, pinned }) => id === name && pinned);
   if (isThere) {

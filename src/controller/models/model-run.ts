@@ -238,12 +238,15 @@ export class ModelRun {
     const { name: id, contextTokens, sequences, gpu } = this.#desired;
     const quantization = this.#memory.pin?.model.quantization ?? null;
     const aliases = aliasesOf(this.#resource, quantization, this.#context.store.list("Model"));
+    const { assistant } = observed;
+    const verdict = assistant.reachable ? assistant.verdict : undefined;
+    const memoryBytesMax = verdict?.type === "fits" ? verdict.bytesMax : undefined;
     const request = { id, aliases, path: stored.path, contextTokens, sequences, gpu };
     return this.#job(
       {
         step: "load",
         key: digestOf(request),
-        run: (_, signal) => this.#context.assistant.load(request, signal),
+        run: (_, signal) => this.#context.assistant.load({ ...request, memoryBytesMax }, signal),
       },
       () => {},
     );

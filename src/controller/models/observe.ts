@@ -61,8 +61,10 @@ function candidates(
     }));
   return [...others, { desired, facts }].flatMap(({ desired: one, facts: known }) => {
     if (!one.running) return [];
-    const model = state.models.find(({ id }) => id === one.name);
-    const residentBytes = model?.pinned === true ? model.memoryBytes : null;
+    const model = state.models.find(({ id, pinned }) => id === one.name && pinned);
+    // One on its way in takes memory already, and nobody knows yet how much.
+    const residentBytes =
+      model?.state === "loading" ? (known?.memoryBytes.least ?? 0) : (model?.memoryBytes ?? null);
     if (known === null && residentBytes === null) return [];
     return [
       {

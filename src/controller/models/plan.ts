@@ -105,7 +105,8 @@ function unloadCause(
 ): string | null {
   if (!assistant.reachable || !assistant.model || !isOurs(assistant.model)) return null;
   if (!desired.running) return "the spec wants it stopped";
-  if (whole && assistant.verdict.type === "refused" && assistant.model.state === "resident")
+  // Also one that failed: whoever asks for it by name would have it loaded.
+  if (whole && assistant.verdict.type === "refused" && assistant.model.state !== "unloading")
     return "another one comes first where memory is short";
   return null;
 }
