@@ -7,10 +7,10 @@ import { writeLocalToken } from "./api/auth/local-token.ts";
 import { ensurePassword } from "./api/auth/password.ts";
 import { buildApi } from "./api/server.ts";
 import { Cleanup } from "./base/cleanup.ts";
-import { systemClock } from "./base/clock.ts";
-import { type Config, programSearchPath } from "./base/config.ts";
+import { type Clock, systemClock } from "./base/clock.ts";
+import { type Config, childEnvironment, programSearchPath } from "./base/config.ts";
 import { BerthError } from "./base/errors.ts";
-import { createLogger } from "./base/logger.ts";
+import { createLogger, type Logger } from "./base/logger.ts";
 import { packageVersion } from "./base/package-version.ts";
 import { writeReadyFile } from "./base/ready-file.ts";
 import { ArchiveStore } from "./controller/build/archive-store.ts";
@@ -23,6 +23,14 @@ import { openIngress } from "./controller/ingress/open-ingress.ts";
 import { FileLogArchive } from "./controller/logs/file-archive.ts";
 import { Manager } from "./controller/manager.ts";
 import { controllerMetrics } from "./controller/metrics.ts";
+import { assistantOff } from "./controller/models/assistant/assistant-off.ts";
+import { ControlCalls } from "./controller/models/assistant/control-calls.ts";
+import { ControlClient } from "./controller/models/assistant/control-client.ts";
+import type { AssistantControl, AssistantDaemon } from "./controller/models/assistant/port.ts";
+import { AssistantSupervisor } from "./controller/models/assistant/supervisor.ts";
+import { ModelDisk } from "./controller/models/files/model-disk.ts";
+import { SourceResolver } from "./controller/models/hub/source-resolver.ts";
+import { modelMetrics } from "./controller/models/metrics.ts";
 import { DockerRuntime } from "./controller/runtime/docker.ts";
 import { metered } from "./controller/runtime/metered.ts";
 import { FollowedSpecs } from "./controller/specs/followed-specs.ts";
@@ -30,6 +38,7 @@ import { SpecsGitFollower } from "./controller/specs/git-follower.ts";
 import { SpecFolder } from "./controller/specs/spec-folder.ts";
 import { WebhookSender } from "./controller/webhooks/sender.ts";
 import { openStore } from "./store/sqlite-store.ts";
+import type { Store } from "./store/store.ts";
 
 export { restoreStore } from "./store/restore.ts";
 
@@ -83,7 +92,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   await assertListenable(config);
   const ending = new AbortController();
   const searchPath = programSearchPath();
-  const onChanged = (app: string) => manager.changed(app);
+  const onChanged = (app: string) => manager.apps.changed(app);
   const ingress = starting.use(
     await openIngress(
       { config, store, runtime, clock, logger, searchPath, onChanged },
@@ -106,11 +115,41 @@ export async function runServer(config: Config): Promise<RunningServer> {
       limits: config.build,
       metrics: buildMetrics(metrics),
       onChanged,
-      onImageRemoved: (reference) => manager.imageRemoved(reference),
+      onImageRemoved: (reference) => manager.apps.imageRemoved(reference),
+    }),
+  );
+  const assistant = openAssistant({
+    config,
+    starting,
+    store,
+    clock,
+    logger,
+    version,
+    onChange: () => manager.models.assistantChanged(),
+  });
+  const files = starting.use(
+    new ModelDisk({
+      dir: join(config.dataDir, "models"),
+      clock,
+      logger,
+      version,
+      budgetBytes: config.models.diskBytesMax,
+      bandwidthBytesPerSecond: config.models.bandwidthBytesMax,
     }),
   );
   const manager = starting.use(
     new Manager({
+      models: {
+        sources: new SourceResolver({
+          endpoint: config.models.hubUrl,
+          token: config.models.hubToken,
+          clock,
+        }),
+        files,
+        assistant: assistant.control,
+        daemon: assistant.daemon,
+        metrics: modelMetrics(metrics, store),
+      },
       store,
       runtime,
       clock,
@@ -147,9 +186,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
     ingress,
     now: () => clock.now(),
   });
-  const templates = [
-    ...loadCatalog(join(import.meta.dirname, "../templates")),
-    ...(config.templatesDir === undefined ? [] : loadCatalog(config.templatesDir)),
+  const catalogs = [
+    loadCatalog(join(import.meta.dirname, "../templates")),
+    ...(config.templatesDir === undefined ? [] : [loadCatalog(config.templatesDir)]),
   ];
   const password = await ensurePassword(store, config.password);
 
@@ -163,6 +202,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     .catch((error: unknown) => logger.warn({ err: error }, "old files of git were not removed"));
   await builds.start();
   ingress.start(ending.signal);
+  assistant.start();
   manager.start();
   starting.use(folder);
   await folder.start(ending.signal);
@@ -179,7 +219,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
     metrics,
     version,
     config,
-    templates,
+    templates: catalogs.flatMap((catalog) => catalog.templates),
+    models: catalogs.flatMap((catalog) => catalog.models),
   });
   starting.defer(() => api.close());
   await listen((address) => api.listen(address), config);
@@ -208,6 +249,43 @@ export async function runServer(config: Config): Promise<RunningServer> {
       return closing;
     },
   };
+}
+
+/** The assistant that the configuration wants: looked after from `start` on, or none at all. */
+function openAssistant(options: {
+  readonly config: Config;
+  readonly starting: Cleanup;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly version: string;
+  readonly onChange: () => void;
+}): { control: AssistantControl; daemon: AssistantDaemon; start: () => void } {
+  const { config, starting, store, clock, logger, version } = options;
+  const { assistant, logFormat, logLevel } = config;
+  if (!assistant) return { control: assistantOff, daemon: assistantOff, start: () => {} };
+  const calls = new ControlCalls({ dataDir: assistant.dataDir });
+  starting.defer(() => calls[Symbol.dispose]());
+  const supervisor = starting.use(
+    new AssistantSupervisor({
+      program: [process.execPath, join(import.meta.dirname, "../bin/berth")],
+      settings: assistant,
+      owner: store.instanceId,
+      environment: childEnvironment(),
+      version,
+      logFormat,
+      logLevel,
+      calls,
+      clock,
+      logger,
+      onChange: (_report, event) => {
+        if (event) store.events.record({ kind: null, name: "", ...event });
+        options.onChange();
+      },
+    }),
+  );
+  const start = () => supervisor.start();
+  return { control: new ControlClient({ calls }), daemon: supervisor, start };
 }
 
 /**
