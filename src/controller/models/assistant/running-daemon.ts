@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { type Clock, delay } from "../../../base/clock.ts";
 import { BerthError } from "../../../base/errors.ts";
 import { type AssistantIdentity, readIdentity } from "./control-answers.ts";
@@ -7,6 +8,8 @@ import type { ControlCalls } from "./control-calls.ts";
 const LOOK_MS_MAX = 2_000;
 /** How often a process is looked for that is about to end, in milliseconds. */
 const ENDING_LOOK_MS = 50;
+/** The system takes a killed process's memory back before it is gone. */
+const KILLED_MS_MAX = 1_000;
 
 /** Nobody: no daemon has the control socket. Silent: somebody has it, and does not answer as an assistant. */
 export type Look = AssistantIdentity | "nobody" | "silent";
@@ -24,13 +27,18 @@ export async function lookForDaemon(calls: ControlCalls, signal: AbortSignal): P
   }
 }
 
-/** Whether there is a process of that id, whoever it belongs to. */
+/** Whether a process of that id runs, whoever it belongs to. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return true;
   } catch (error) {
     return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
+  try {
+    // It has ended, and nobody has asked how yet: in containers often nobody ever does.
+    return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return true;
   }
 }
 
@@ -43,7 +51,7 @@ export async function endProcess(
   send(pid, "SIGTERM");
   if (await isGoneWithin(pid, options.graceMs, options.clock, signal)) return;
   send(pid, "SIGKILL");
-  await isGoneWithin(pid, options.graceMs, options.clock, signal);
+  await isGoneWithin(pid, KILLED_MS_MAX, options.clock, signal);
 }
 
 /** Waits until there is no such process any more; false where there is one after `limitMs`. */

@@ -1,0 +1,323 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { silentLogger } from "../../../../../src/base/logger.ts";
+import {
+  assistantCommand,
+  markOf,
+} from "../../../../../src/controller/models/assistant/command.ts";
+import { ControlCalls } from "../../../../../src/controller/models/assistant/control-calls.ts";
+import {
+  type AssistantEvent,
+  AssistantSupervisor,
+  type SupervisorOptions,
+} from "../../../../../src/controller/models/assistant/supervisor.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+const SCRIPT = join(import.meta.dirname, "../../../../support/scripted-assistant.mjs");
+
+let dataDir: string;
+let clock: VirtualClock;
+let calls: ControlCalls;
+let events: AssistantEvent[];
+const supervisors: AssistantSupervisor[] = [];
+const others: ChildProcess[] = [];
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), "berth-supervisor-"));
+  clock = new VirtualClock();
+  calls = new ControlCalls({ dataDir });
+  events = [];
+});
+afterEach(async () => {
+  mode("");
+  for (const supervisor of supervisors.splice(0)) {
+    const { pid } = supervisor.report();
+    const disposed = supervisor[Symbol.asyncDispose]();
+    if (pid !== null && isThere(pid)) process.kill(pid, "SIGKILL");
+    await disposed;
+  }
+  for (const child of others.splice(0)) child.kill("SIGKILL");
+  await calls[Symbol.asyncDispose]();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+function options(more: Partial<SupervisorOptions> = {}): SupervisorOptions {
+  return {
+    program: [process.execPath, SCRIPT],
+    settings: { port: 7777, dataDir, memoryBytesMax: undefined },
+    owner: "instance",
+    environment: { PATH: process.env["PATH"] },
+    version: "1.0.0",
+    logFormat: "json",
+    logLevel: "info",
+    calls,
+    clock,
+    logger: silentLogger,
+    onChange: (_report, event) => {
+      if (event) events.push(event);
+    },
+    ...more,
+  };
+}
+
+function supervise(more: Partial<SupervisorOptions> = {}): AssistantSupervisor {
+  const supervisor = new AssistantSupervisor(options(more));
+  supervisors.push(supervisor);
+  supervisor.start();
+  return supervisor;
+}
+
+function mode(name: string): void {
+  writeFileSync(join(dataDir, "mode"), name);
+}
+
+/** A daemon that is there before, as its command line says; answers its process id once it listens. */
+async function daemon(command: readonly string[]): Promise<number> {
+  const [program = "", ...args] = command;
+  const child = spawn(program, args, { stdio: "inherit" });
+  others.push(child);
+  const { pid } = child;
+  if (pid === undefined) throw new Error("it was not started");
+  await vi.waitFor(() => expect(existsSync(join(dataDir, "run/control.sock"))).toBe(true), 10_000);
+  return pid;
+}
+
+const byPerson = () => [process.execPath, SCRIPT, "--data-dir", dataDir, "--port", "1"];
+const bySupervisor = (more: Partial<SupervisorOptions> = {}) =>
+  assistantCommand(options(more), markOf(options(more)));
+
+function isThere(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const state = (supervisor: AssistantSupervisor, name: string) =>
+  vi.waitFor(() => expect(supervisor.report().state).toBe(name), 10_000);
+const reasons = () => events.map(({ reason }) => reason);
+
+describe("an assistant of its own", () => {
+  test("is started with its settings, told of, and ended", async () => {
+    const environment = { PATH: process.env["PATH"], BERTH_ASSISTANT_THREADS: "1" };
+    const settings = { port: 4711, dataDir, memoryBytesMax: 5_000 };
+    const supervisor = supervise({ environment, settings, logLevel: "warn" });
+    await state(supervisor, "up");
+    const { pid, ...report } = supervisor.report();
+    expect(report).toEqual({
+      state: "up",
+      url: "http://127.0.0.1:4711",
+      starts: 1,
+      message: null,
+    });
+    expect(isThere(pid ?? 0)).toBe(true);
+    expect(JSON.parse(readFileSync(join(dataDir, "arguments"), "utf8")).given).toEqual([
+      "assistant",
+      "--system",
+      `--data-dir=${dataDir}`,
+      "--port=4711",
+      "--memory=5000",
+      "--log-format=json",
+      "--log-level=warn",
+      "--started-by",
+      expect.stringMatching(/^instance\/[0-9a-f]{16}$/),
+    ]);
+    expect(events).toEqual([
+      {
+        type: "Normal",
+        reason: "AssistantUp",
+        message: "the assistant answers on http://127.0.0.1:4711",
+      },
+    ]);
+    await supervisor[Symbol.asyncDispose]();
+    expect(isThere(pid ?? 0)).toBe(false);
+    expect(existsSync(join(dataDir, "ended well"))).toBe(true);
+  });
+
+  test("that does not end is killed after four seconds", async () => {
+    mode("stubborn");
+    const supervisor = supervise();
+    await state(supervisor, "up");
+    const pid = supervisor.report().pid ?? 0;
+    const disposed = supervisor[Symbol.asyncDispose]();
+    await clock.advance(3_999);
+    expect(isThere(pid)).toBe(true);
+    await clock.advance(1);
+    await disposed;
+    expect(isThere(pid)).toBe(false);
+  });
+
+  test("that fails is started again after 1, 2, 4 seconds, and says why; then it is up", async () => {
+    mode("port taken");
+    const supervisor = supervise();
+    for (const [index, waitMs] of [1_000, 2_000, 4_000].entries()) {
+      await state(supervisor, "waiting");
+      expect(supervisor.report()).toMatchObject({ starts: index + 1, url: null, pid: null });
+      expect(supervisor.report().message).toBe(
+        `port 1 of 127.0.0.1 is taken by another program; choose another port with --assistant-port; it is started again after ${waitMs / 1000} s`,
+      );
+      if (waitMs === 4_000) mode("");
+      await clock.advance(waitMs - 1);
+      expect(supervisor.report().state).toBe("waiting");
+      await clock.advance(1);
+      await vi.waitFor(() => expect(supervisor.report().starts).toBe(index + 2), 10_000);
+    }
+    await state(supervisor, "up");
+    expect(new Set(events.map(({ message }) => message)).size).toBe(2);
+    expect(reasons()).toEqual([
+      "AssistantEnded",
+      "AssistantEnded",
+      "AssistantEnded",
+      "AssistantUp",
+    ]);
+  });
+
+  test("waits a minute at most, and once it was up for one has not failed before", async () => {
+    mode("exit 3");
+    const supervisor = supervise();
+    for (const waitMs of [1, 2, 4, 8, 16, 32, 60, 60].map((seconds) => seconds * 1000)) {
+      await state(supervisor, "waiting");
+      expect(supervisor.report().message).toBe(
+        `it ended with exit code 3; its log says why; it is started again after ${waitMs / 1000} s`,
+      );
+      if (supervisor.report().starts === 8) mode("");
+      const { starts } = supervisor.report();
+      await clock.advance(waitMs);
+      await vi.waitFor(() => expect(supervisor.report().starts).toBe(starts + 1), 10_000);
+    }
+    const kill = async () => {
+      await state(supervisor, "up");
+      return supervisor.report().pid ?? 0;
+    };
+    const short = await kill();
+    await clock.advance(59_999);
+    process.kill(short, "SIGKILL");
+    await state(supervisor, "waiting");
+    expect(supervisor.report().message).toBe(
+      "it was ended by SIGKILL; it is started again after 60 s",
+    );
+    await clock.advance(60_000);
+    const long = await kill();
+    await clock.advance(60_000);
+    process.kill(long, "SIGKILL");
+    await state(supervisor, "waiting");
+    expect(supervisor.report().message).toContain("started again after 1 s");
+  });
+
+  test("that cannot be started is waited for like one that fails", async () => {
+    const supervisor = supervise({ program: [join(dataDir, "nothing")] });
+    await state(supervisor, "waiting");
+    expect(supervisor.report().message).toBe(
+      "it could not be started (ENOENT); it is started again after 1 s",
+    );
+  });
+});
+
+describe("an assistant that an earlier process started", () => {
+  test("is taken over with its models, looked after, and ended at the end", async () => {
+    const pid = await daemon(bySupervisor());
+    const supervisor = supervise();
+    await state(supervisor, "up");
+    expect(supervisor.report()).toMatchObject({ pid, starts: 1, url: "http://127.0.0.1:7777" });
+    expect(reasons()).toEqual(["AssistantTakenOver"]);
+    const disposed = supervisor[Symbol.asyncDispose]();
+    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0));
+    // It is looked for until it is gone.
+    await clock.advance(50);
+    await disposed;
+    expect(existsSync(join(dataDir, "ended well"))).toBe(true);
+  });
+
+  test("is started again where it ends", async () => {
+    const pid = await daemon(bySupervisor());
+    const supervisor = supervise();
+    await state(supervisor, "up");
+    process.kill(pid, "SIGKILL");
+    await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"));
+    await clock.advance(2_000);
+    await state(supervisor, "waiting");
+    expect(supervisor.report().message).toContain("it is started again after 1 s");
+    await clock.advance(1_000);
+    await state(supervisor, "up");
+    expect(supervisor.report().pid).not.toBe(pid);
+    expect(reasons()).toEqual(["AssistantTakenOver", "AssistantEnded", "AssistantUp"]);
+  });
+
+  test.each([
+    ["version", { version: "0.9.0" }],
+    ["port", { settings: { port: 1, dataDir: "", memoryBytesMax: undefined } }],
+    ["environment", { environment: { BERTH_ASSISTANT_THREADS: "1" } }],
+  ])("and has another %s makes way for a new one", async (_what, old) => {
+    const settings = "settings" in old ? { settings: { ...old.settings, dataDir } } : {};
+    const pid = await daemon(bySupervisor({ ...old, ...settings }));
+    const supervisor = supervise();
+    // It is looked for until it is gone.
+    await vi.waitFor(async () => {
+      await clock.advance(50);
+      expect(supervisor.report().state).toBe("up");
+    }, 10_000);
+    expect(supervisor.report().pid).not.toBe(pid);
+    expect(isThere(pid)).toBe(false);
+    expect(reasons()).toEqual(["AssistantReplaced", "AssistantUp"]);
+  });
+});
+
+test("one that was taken over and does not end is killed after four seconds", async () => {
+  mode("stubborn");
+  const pid = await daemon(bySupervisor());
+  const supervisor = supervise();
+  await state(supervisor, "up");
+  const disposed = supervisor[Symbol.asyncDispose]();
+  let over = false;
+  void disposed.then(() => {
+    over = true;
+  });
+  const since = clock.now();
+  await vi.waitFor(async () => {
+    await clock.advance(50);
+    expect(over).toBe(true);
+  }, 10_000);
+  expect(clock.now() - since).toBeGreaterThanOrEqual(4_000);
+  expect(others[0]?.signalCode ?? isThere(pid)).toBe("SIGKILL");
+});
+
+describe("an assistant of somebody else", () => {
+  test.each([
+    ["a person", byPerson],
+    ["another Berth", () => bySupervisor({ owner: "other" })],
+  ])("(%s) is used, and left alone at the end", async (_who, command) => {
+    const pid = await daemon(command());
+    const supervisor = supervise();
+    await state(supervisor, "foreign");
+    expect(supervisor.report()).toMatchObject({ pid, starts: 0 });
+    expect(reasons()).toEqual(["AssistantFound"]);
+    await clock.advance(10_000);
+    await supervisor[Symbol.asyncDispose]();
+    expect(isThere(pid)).toBe(true);
+  });
+
+  test("is followed by one of our own when it goes", async () => {
+    const pid = await daemon(byPerson());
+    const supervisor = supervise();
+    await state(supervisor, "foreign");
+    process.kill(pid, "SIGTERM");
+    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0));
+    await clock.advance(2_000);
+    await state(supervisor, "up");
+    expect(supervisor.report().pid).not.toBe(pid);
+    expect(reasons()).toEqual(["AssistantFound", "AssistantUp"]);
+  });
+
+  test.each(["silent", "nonsense"])("that is %s is waited for", async (how) => {
+    mode(how);
+    const pid = await daemon(byPerson());
+    const supervisor = supervise();
+    await state(supervisor, "waiting");
+    expect(supervisor.report().message).toMatch(/^something listens at its control socket/);
+    expect(isThere(pid)).toBe(true);
+  });
+});
