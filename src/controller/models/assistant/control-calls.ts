@@ -33,7 +33,7 @@ export interface ControlCall {
  * Calls over the assistant's control socket: HTTP, by connections that are kept. Every call may be made
  * again without harm, which is done once where a kept connection turns out to be closed.
  */
-export class ControlCalls implements AsyncDisposable {
+export class ControlCalls implements Disposable {
   readonly #socketPath: string;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 16 });
 
@@ -109,7 +109,7 @@ export class ControlCalls implements AsyncDisposable {
     return { answer, isReused: () => asked.reusedSocket };
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  [Symbol.dispose](): void {
     this.#agent.destroy();
   }
 }

@@ -32,7 +32,7 @@ beforeEach(async () => {
   client = new ControlClient({ calls });
 });
 afterEach(async () => {
-  await calls[Symbol.asyncDispose]();
+  calls[Symbol.dispose]();
   server?.closeAllConnections();
   server?.close();
   server = undefined;

@@ -39,7 +39,7 @@ afterEach(async () => {
     await disposed;
   }
   for (const child of others.splice(0)) child.kill("SIGKILL");
-  await calls[Symbol.asyncDispose]();
+  calls[Symbol.dispose]();
   rmSync(dataDir, { recursive: true, force: true });
 });
 
