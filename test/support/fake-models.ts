@@ -142,6 +142,10 @@ export class FakeSources implements ModelSources {
       throw new BerthError("hub_not_found", `the hub has no repository ${request.source}`);
     return resolvedOf(request.source, repository);
   }
+
+  tokenFor(_: ResolvedModel, given: string | undefined): string | undefined {
+    return given;
+  }
 }
 
 export class FakeModelFiles implements ModelFiles {

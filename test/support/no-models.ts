@@ -10,7 +10,7 @@ export function noModels(store: Pick<Store, "list">): ManagerOptions["models"] {
     throw new BerthError("assistant_unreachable", "there is no assistant here");
   };
   return {
-    sources: { resolve: away },
+    sources: { resolve: away, tokenFor: (_, given) => given },
     files: {
       find: async () => undefined,
       storedBytes: async () => 0,

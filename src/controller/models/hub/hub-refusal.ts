@@ -21,7 +21,7 @@ export function hubRefusal(answer: HttpAnswer, asked: Asked, nowMs: number): Ber
   if (status === 429 || status >= 500 || status < 400) return notNow(answer, nowMs);
   if (code === "GatedRepo") return gated(answer, asked);
   if (code === "RevisionNotFound") return noRevision(asked);
-  if (code === "EntryNotFound") return noFile(asked);
+  if (code === "EntryNotFound" && asked.file !== null) return noFile(asked);
   const isElsewhere = answer.url.origin !== asked.endpoint.origin;
   if (isElsewhere && (status === 401 || status === 403))
     return new BerthError(
@@ -30,7 +30,7 @@ export function hubRefusal(answer: HttpAnswer, asked: Asked, nowMs: number): Ber
       { hint: "set HF_ENDPOINT to that server, if it is meant to have the token" },
     );
   const message = textOf(headers["x-error-message"]) ?? "";
-  if (status === 401) return answer.authorised ? refusedToken(asked, code) : hiddenOrAbsent(asked);
+  if (status === 401) return answer.authorised ? refusedToken(asked) : hiddenOrAbsent(asked);
   if (status === 403) return forbidden(asked, message);
   if (status === 404 || status === 410)
     return code === undefined && asked.file !== null
@@ -49,6 +49,7 @@ function gated(answer: HttpAnswer, asked: Asked): BerthError {
     return new BerthError("hub_denied", `${title(asked)} is gated: its files need a token`, {
       hint: `accept its terms at ${page}, and name a Secret with a token of that account in credential, or set HF_TOKEN`,
     });
+  if (answer.status === 401) return refusedToken(asked);
   const message = textOf(answer.headers["x-error-message"]) ?? "";
   return /await|pending/i.test(message)
     ? new BerthError(
@@ -63,9 +64,8 @@ function gated(answer: HttpAnswer, asked: Asked): BerthError {
       );
 }
 
-function refusedToken(asked: Asked, code: string | undefined): BerthError {
-  // With a good token the hub says 404 of what is not there.
-  if (code === "RepoNotFound") return absent(asked, true);
+/** With a token that it accepts, a hub answers 403 of what is not for its account, and 404 of what is not there. */
+function refusedToken(asked: Asked): BerthError {
   return new BerthError("hub_denied", `${asked.endpoint.host} does not accept the token`, {
     hint: "it may be mistyped, expired or revoked: make a new one, and put it into the Secret of credential, or into HF_TOKEN",
   });
@@ -104,8 +104,8 @@ function noRevision(asked: Asked): BerthError {
   return new BerthError(
     "hub_not_found",
     revision === undefined
-      ? `${title(asked)} has no commit yet`
-      : `${title(asked)} has no branch, tag or commit ${revision}`,
+      ? `${asked.id} has no commit yet`
+      : `${asked.id} has no branch, tag or commit ${revision}`,
     {
       hint:
         revision === undefined
@@ -116,13 +116,9 @@ function noRevision(asked: Asked): BerthError {
 }
 
 function noFile(asked: Asked): BerthError {
-  return new BerthError(
-    "hub_not_found",
-    `${title(asked)} has no file ${asked.file ?? ""}`.trimEnd(),
-    {
-      hint: "correct file; it is its path in the repository",
-    },
-  );
+  return new BerthError("hub_not_found", `${title(asked)} has no file ${asked.file}`, {
+    hint: "correct file; it is its path in the repository",
+  });
 }
 
 function title({ id, revision }: Asked): string {

@@ -10,6 +10,11 @@ export type { ResolvedFile, ResolvedModel } from "../../../resources/model-statu
  */
 export interface ModelSources {
   resolve(request: SourceRequest, signal: AbortSignal): Promise<ResolvedModel>;
+  /**
+   * The token that a download of `model` is asked for with: `given`, that of the spec, where there is one; else
+   * the machine's own for the hub (HF_TOKEN), for files that this hub gives; undefined for all others.
+   */
+  tokenFor(model: ResolvedModel, given: string | undefined): string | undefined;
 }
 
 export interface SourceRequest {

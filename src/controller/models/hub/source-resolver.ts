@@ -3,7 +3,7 @@ import { InvalidSpecError } from "../../../base/errors.ts";
 import { type ModelSource, parseModelSource } from "../../../resources/model-source.ts";
 import { resolveLocal } from "./local-file.ts";
 import { resolveUrl } from "./plain-url.ts";
-import type { ModelSources, ResolvedModel, SourceRequest } from "./port.ts";
+import type { ModelSources, ResolvedFile, ResolvedModel, SourceRequest } from "./port.ts";
 import { resolveRepository } from "./repository.ts";
 
 export interface SourceResolverOptions {
@@ -46,6 +46,12 @@ export class SourceResolver implements ModelSources {
     if (inHub) return await this.#repository({ ...request, ...inHub }, signal);
     const access = { limitMs: this.#limitMs, now: () => this.#clock.now() };
     return await resolveUrl(access, { ...request, url: source.url }, signal);
+  }
+
+  tokenFor(model: ResolvedModel, given: string | undefined): string | undefined {
+    const isHubs = ({ location }: ResolvedFile) =>
+      location.type === "url" && new URL(location.url).origin === this.#endpoint.origin;
+    return given ?? (model.files.every(isHubs) ? this.#token : undefined);
   }
 
   async #repository(

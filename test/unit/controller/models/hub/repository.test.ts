@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../../../../src/base/clock.ts";
+import { SourceResolver } from "../../../../../src/controller/models/hub/source-resolver.ts";
 import { Hub } from "../../../../support/hub/hub.ts";
-import { resolving } from "../../../../support/hub/resolving.ts";
+import { noWish, resolving } from "../../../../support/hub/resolving.ts";
 
 const bytes = Buffer.from("GGUF and what follows");
 const sha256 = createHash("sha256").update(bytes).digest("hex");
@@ -66,7 +68,6 @@ describe("a repository", () => {
   });
 
   it("lists the parts of a split model in their order", async () => {
-    const part = (index: number) => `q4/m-Q4_K_M-0000${index}-of-00003.gguf`;
     await hub.addRepository({
       id: "org/name",
       files: {
@@ -169,7 +170,22 @@ describe("the token", () => {
 
   it("of the request goes before that of the hub", async () => {
     await hub.addRepository({ id: "org/name", files, private: true });
-    await resolving(hub.url, { token: "hf_other" }).resolve({ token: hub.token });
+    const model = await resolving(hub.url, { token: "hf_other" }).resolve({ token: hub.token });
+    expect(model.files[0]?.sha256).toBe(sha256);
+  });
+
+  it("of the hub is for downloads from the hub, and for nobody else's", async () => {
+    await hub.addRepository({ id: "org/name", files });
+    await using other = await Hub.open();
+    const sources = new SourceResolver({ endpoint: hub.url, token: hub.token, clock: systemClock });
+    const model = async (source: string) =>
+      await sources.resolve({ ...noWish, source }, new AbortController().signal);
+    const fromHub = await model("org/name");
+    const fromElsewhere = await model(await other.addFile("/m.gguf", bytes));
+    expect(sources.tokenFor(fromHub, undefined)).toBe(hub.token);
+    expect(sources.tokenFor(fromHub, "hf_own")).toBe("hf_own");
+    expect(sources.tokenFor(fromElsewhere, undefined)).toBeUndefined();
+    expect(sources.tokenFor(fromElsewhere, "own")).toBe("own");
   });
 
   it("goes to no other server than the hub, wherever it redirects", async () => {
@@ -320,6 +336,18 @@ describe("what is not there", () => {
     });
   });
 
+  it.each(["api", "resolve"] as const)(
+    "a token that has expired is said to be so, however the hub words it (%s)",
+    async (on) => {
+      await hub.addRepository({ id: "org/name", files, gated: "auto" });
+      const code = on === "api" ? "RepoNotFound" : "GatedRepo";
+      hub.faults.add({ on, type: "status", status: 401, headers: { "x-error-code": code } });
+      expect((await resolving(hub.url).refusal({ token: hub.token })).message).toBe(
+        `${new URL(hub.url).host} does not accept the token`,
+      );
+    },
+  );
+
   it("a revision", async () => {
     await hub.addRepository({ id: "org/name", files });
     expect(await resolving(hub.url).refusal({ revision: "v9" })).toMatchObject({
@@ -361,4 +389,8 @@ describe("what is not there", () => {
 
 function sha(text: string): string {
   return createHash("sha256").update(text).digest("hex");
+}
+
+function part(index: number): string {
+  return `q4/m-Q4_K_M-0000${index}-of-00003.gguf`;
 }

@@ -1,0 +1,101 @@
+import { mkdir, mkdtemp, rm, symlink, utimes, writeFile } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { resolving } from "../../../../support/hub/resolving.ts";
+
+const sources = resolving("https://hub.invalid");
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(os.tmpdir(), "berth-local-model-"));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+async function put(name: string, text = "GGUF"): Promise<string> {
+  const file = path.join(folder, name);
+  await writeFile(file, text);
+  return file;
+}
+
+describe("a file of this machine", () => {
+  it.each(["path", "URL"])("by its %s", async (how) => {
+    const file = await put("my m-Q8_0.gguf");
+    const source = how === "path" ? file : pathToFileURL(file).href;
+    expect(await sources.resolve({ source })).toEqual({
+      key: expect.stringMatching(/^[0-9a-f]{32}$/),
+      commit: null,
+      quantization: "Q8_0",
+      files: [
+        {
+          name: "my m-Q8_0.gguf",
+          sizeBytes: 4,
+          sha256: null,
+          gitBlob: null,
+          etag: null,
+          location: { type: "local", path: file },
+        },
+      ],
+    });
+  });
+
+  it("may be one without an ending, as Ollama keeps them, and behind a link", async () => {
+    const link = path.join(folder, "link");
+    await symlink(await put("sha256-0123"), link);
+    const sha256 = "a".repeat(64);
+    const { files, quantization } = await sources.resolve({ source: link, sha256 });
+    expect(files[0]).toMatchObject({ name: "link", sizeBytes: 4, sha256 });
+    expect(quantization).toBeNull();
+  });
+
+  it("has another key once it was written anew, digest or not", async () => {
+    const source = await put("m.gguf");
+    const wanted = { source, sha256: "a".repeat(64) };
+    const { key } = await sources.resolve(wanted);
+    expect((await sources.resolve(wanted)).key).toBe(key);
+    await utimes(source, 1, 1);
+    expect((await sources.resolve(wanted)).key).not.toBe(key);
+  });
+
+  it("brings the other parts along", async () => {
+    await put("m-00001-of-00002.gguf");
+    const source = await put("m-00002-of-00002.gguf");
+    const { files } = await sources.resolve({ source });
+    expect(files.map(({ name }) => name)).toEqual([
+      "m-00001-of-00002.gguf",
+      "m-00002-of-00002.gguf",
+    ]);
+  });
+});
+
+describe("what is no such file", () => {
+  it("is absent", async () => {
+    const source = "/nowhere/m.gguf";
+    expect(await sources.refusal({ source })).toMatchObject({
+      code: "hub_not_found",
+      message: "/nowhere/m.gguf: there is no such file on this machine",
+      cause: undefined,
+    });
+  });
+
+  it("is a folder", async () => {
+    await mkdir(path.join(folder, "m.gguf"));
+    const source = path.join(folder, "m.gguf");
+    expect(await sources.refusal({ source })).toMatchObject({
+      code: "hub_not_found",
+      message: `${source} is a folder`,
+    });
+  });
+
+  it("lies below a file", async () => {
+    const source = `${await put("m.gguf")}/n.gguf`;
+    expect((await sources.refusal({ source })).code).toBe("hub_not_found");
+  });
+
+  it("lacks a part", async () => {
+    const source = await put("m-00001-of-00002.gguf");
+    expect((await sources.refusal({ source })).message).toBe(
+      `${source}: its part m-00002-of-00002.gguf: there is no such file on this machine`,
+    );
+  });
+});
