@@ -90,6 +90,7 @@ const composed: Readonly<Record<string, JsonObject>> = {
   AppWriteAnswer: { oneOf: [reference("AppDetails"), reference("DryRunReport")] },
   ModelWriteAnswer: { oneOf: [reference("ModelItem"), reference("ModelDryRunReport")] },
   ModelStopAnswer: { oneOf: [reference("ModelList"), reference("ModelStopDryRun")] },
+  AnyModelSpec: { oneOf: [reference("ModelSpec"), { type: "null" }] },
   Env: {
     type: "object",
     description: "Variables of the app: text, a number, a boolean, or a reference to a Secret.",

@@ -106,7 +106,7 @@ export const ModelDetails = Type.Object(
   {
     ...itemFields,
     spec: Type.Unsafe<ModelSpec | null>({
-      ...Component<ModelSpec>("ModelSpec"),
+      ...Component<ModelSpec>("AnyModelSpec", "null: a file that the assistant knows by itself"),
       type: ["object", "null"],
     }),
     labels: StringMap(),

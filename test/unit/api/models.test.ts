@@ -241,6 +241,11 @@ describe("one model", () => {
       owners: { "/spec/source": "file:small.yaml" },
       events: [{ message: "it is in memory" }],
     });
+    api.control.others = [own];
+    expect((await get(`/${own.id}`)).json()).toMatchObject({
+      spec: null,
+      files: [{ name: "my.Own_model.gguf", size_bytes: 77, sha256: null }],
+    });
     expect((await get("/tiny")).json()).toMatchObject({
       origin: "catalog",
       spec: { source: "org/Tiny-GGUF" },

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BerthError } from "../../../src/base/errors.ts";
 import { API_VERSION, type Manifest } from "../../../src/resources/kinds.ts";
 import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { modelManifest } from "../../support/api-models.ts";
 
 const catalog: Manifest<"Template">[] = [
   {
@@ -172,23 +173,22 @@ describe("resources", () => {
     expect(errorOf(unknown)).toContain('Did you mean "secrets"?');
   });
 
-  it("are deleted: at once, or 202 while containers go first", async () => {
+  it("are deleted: at once, or 202 while containers or files go first", async () => {
     putApp(api.store, "web");
+    const spec = { title: "Own", description: "x", category: "web", app: { image: "mine:1" } };
     await apply({
       manifests: [
-        {
-          apiVersion: API_VERSION,
-          kind: "Model",
-          metadata: { name: "small" },
-          spec: { source: "org/small" },
-        },
+        { apiVersion: API_VERSION, kind: "Template", metadata: { name: "own" }, spec },
+        modelManifest("small", { source: "org/small" }),
       ],
     });
     const remove = (path: string) =>
       api.request({ method: "DELETE", url: `/api/resources/${path}` });
+    const own = await remove("templates/own");
+    expect(own.statusCode).toBe(200);
+    expect(own.json()).toEqual({ kind: "Template", name: "own", state: "deleted" });
     const model = await remove("models/small");
-    expect(model.statusCode).toBe(200);
-    expect(model.json()).toEqual({ kind: "Model", name: "small", state: "deleted" });
+    expect([model.statusCode, model.json().state]).toEqual([202, "deleting"]);
     expect((await remove("apps/web?dry_run=true")).json().state).toBe("deleting");
     expect(api.store.get("App", "web")?.metadata.deletionTimestamp).toBeNull();
     expect((await remove("apps/web")).statusCode).toBe(202);

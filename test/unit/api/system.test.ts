@@ -1,8 +1,8 @@
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { API_VERSION } from "../../../src/resources/kinds.ts";
-import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { appStatus, openTestApi, putApp, type TestApi } from "../../support/api.ts";
+import { putModel, runningStatus, setModelStatus } from "../../support/api-models.ts";
 
 let api: TestApi;
 beforeEach(async () => {
@@ -32,12 +32,16 @@ describe("the system", () => {
     const { uid } = putApp(api.store, "web");
     putApp(api.store, "two");
     api.store.setStatus("App", "web", uid, appStatus(1));
+    putModel(api.store, "small", { source: "org/small", running: true });
+    putModel(api.store, "idle");
+    setModelStatus(api.store, "small", runningStatus);
     const info = (await api.request({ url: "/api/system/info" })).json();
     expect(info).toMatchObject({
       version: "1.2.3",
       instance_id: api.store.instanceId,
       engine: { connected: true, version: "1.0", api_version: "1.41", message: null },
-      counts: { apps: 2, apps_ready: 1, models: 0 },
+      counts: { apps: 2, apps_ready: 1, models: 2, models_ready: 1, models_running: 1 },
+      assistant: { state: "up", url: "http://127.0.0.1:7777", pid: 42, starts: 1, message: null },
     });
     expect(info.disk.total_bytes).toBeGreaterThan(0);
     expect(info.ingress).toEqual({
@@ -110,56 +114,6 @@ describe("specs", () => {
   });
 });
 
-describe("models", () => {
-  it("are listed, and what is not there yet is validated and says so", async () => {
-    await api.request({
-      method: "POST",
-      url: "/api/apply",
-      payload: {
-        manifests: [
-          {
-            apiVersion: API_VERSION,
-            kind: "Model",
-            metadata: { name: "small" },
-            spec: { source: "org/small", quantization: "Q4_K_M", contextSize: 4096 },
-          },
-        ],
-      },
-    });
-    expect((await api.request({ url: "/api/llm/models" })).json()).toEqual({
-      models: [
-        {
-          id: "org/small",
-          name: "small",
-          status: "absent",
-          size_bytes: null,
-          downloaded_bytes: 0,
-          progress: 0,
-          quantization: "Q4_K_M",
-          context_length: 4096,
-          file: null,
-          sha256: null,
-          running: false,
-          error: null,
-        },
-      ],
-      total: 1,
-    });
-    const post = async (url: string, payload?: object) => {
-      const response = await api.request({ method: "POST", url, ...(payload ? { payload } : {}) });
-      expect(errorOf(response)).not.toBe("");
-      return response.statusCode;
-    };
-    expect(await post("/api/llm/models/org%2Fsmall/download")).toBe(501);
-    expect(await post("/api/llm/models/..%2f..%2fetc/download")).toBe(400);
-    expect(await post("/api/llm/start", { model: "org/small" })).toBe(501);
-    expect(await post("/api/llm/start", {})).toBe(400);
-    expect(await post("/api/llm/start", { model: "org/../x" })).toBe(400);
-    expect(await post("/api/llm/stop")).toBe(501);
-    expect(await post("/api/llm/stop", { modle: "x" })).toBe(400);
-  });
-});
-
 describe("POST /api/backup", () => {
   it("streams a copy of the store, and leaves nothing behind", async () => {
     putApp(api.store, "web");
@@ -199,6 +153,7 @@ describe("the OpenAPI document", () => {
         "/api/apps/{name}/logs",
         "/api/deploy",
         "/api/llm/start",
+        "/api/llm/models/{id}/progress",
         "/metrics",
       ]),
     );
@@ -215,6 +170,12 @@ describe("the OpenAPI document", () => {
     });
     expect(document.components.schemas.AppList.properties.apps.items).toEqual({
       $ref: "#/components/schemas/AppItem",
+    });
+    expect(document.components.schemas.ModelList.properties.models.items).toEqual({
+      $ref: "#/components/schemas/ModelItem",
+    });
+    expect(document.components.schemas.ModelDetails.properties.spec).toEqual({
+      $ref: "#/components/schemas/AnyModelSpec",
     });
     expect(document.paths["/api/health"].get.security).toEqual([]);
     expect(response.body).not.toContain("x-component");
