@@ -27,6 +27,7 @@ export default defineConfig({
       { test: { name: "git", include: ["test/git/**/*.test.ts"], ...slow } },
       { test: { name: "ingress", include: ["test/ingress/**/*.test.ts"], ...slow } },
       { test: { name: "sim", include: ["test/sim/**/*.test.ts"], ...slow } },
+      { test: { name: "models", include: ["test/models/**/*.test.ts"], ...slow } },
       { test: { name: "ledger", include: ["test/ledger/**/*.test.ts"], ...slow } },
       { test: { name: "assistant", include: ["test/assistant/**/*.test.ts"], ...slow } },
       { test: { name: "model", include: ["test/model/**/*.test.ts"], pool: "forks", ...slow } },

@@ -1,0 +1,256 @@
+import { join } from "node:path";
+import type { Clock } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import type { ResolvedFile, ResolvedModel } from "../hub/port.ts";
+import type { Blobs } from "./blobs.ts";
+import { CountedSet } from "./counted-set.ts";
+import type { DiskSpace } from "./disk-space.ts";
+import { digestMismatch } from "./failures.ts";
+import type { LocalFiles } from "./local-files.ts";
+import { contentOf, type Partials } from "./partials.ts";
+import type { DownloadProgress, StoredModel } from "./port.ts";
+import { ProgressMeter } from "./progress-meter.ts";
+import { SharedTransfers } from "./shared-transfers.ts";
+import { Source } from "./source.ts";
+import type { StoredFile, StoredFiles } from "./stored-files.ts";
+import { Transfer, type TransferResult, type TransferTools } from "./transfer.ts";
+import type { Turns } from "./turns.ts";
+import type { Views } from "./views.ts";
+
+export interface DownloaderParts {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly blobs: Blobs;
+  readonly partials: Partials;
+  readonly views: Views;
+  readonly local: LocalFiles;
+  readonly stored: StoredFiles;
+  readonly turns: Turns;
+  readonly space: DiskSpace;
+  readonly userAgent: string;
+  readonly tools: TransferTools;
+}
+
+/** How far one file of a download is. */
+interface FileState {
+  readonly file: ResolvedFile;
+  stored: StoredFile | undefined;
+  /** Bytes of it that were there before; a transfer counts its own. */
+  foundBytes: number;
+  /** Read once more so far; undefined where that is not what is done now. */
+  verifiedBytes: number | undefined;
+}
+
+/** Brings models onto the disk, file by file. */
+export class Downloader implements AsyncDisposable {
+  readonly #parts: DownloaderParts;
+  readonly #transfers = new SharedTransfers();
+  readonly #activeContents = new CountedSet();
+  readonly #activeKeys = new CountedSet();
+
+  constructor(parts: DownloaderParts) {
+    this.#parts = parts;
+  }
+
+  /** Somebody is bringing it: its files are not to be touched. */
+  isActive(content: string): boolean {
+    return this.#activeContents.has(content);
+  }
+
+  /** Models that are being downloaded. */
+  get activeKeys(): readonly string[] {
+    return this.#activeKeys.members;
+  }
+
+  async storedBytes(model: ResolvedModel): Promise<number> {
+    let bytes = 0;
+    for (const file of model.files) bytes += await this.#bytesOf(model.key, file);
+    return bytes;
+  }
+
+  async download(
+    model: ResolvedModel,
+    options: {
+      readonly token: string | undefined;
+      readonly onProgress: (progress: DownloadProgress) => void;
+    },
+    signal: AbortSignal,
+  ): Promise<StoredModel> {
+    signal.throwIfAborted();
+    const states: FileState[] = [];
+    using active = new DisposableList();
+    active.add(this.#activeKeys.add(model.key));
+    for (const file of model.files) {
+      const { location } = file;
+      // Before anything is downloaded: a name that cannot be used is refused at once.
+      if (location.type === "url") this.#parts.views.pathOf(model.key, file.name);
+      const stored = await this.#parts.stored.findFile(model.key, file);
+      const foundBytes = stored ? 0 : await this.#bytesOf(model.key, file);
+      const state: FileState = { file, stored, foundBytes, verifiedBytes: undefined };
+      states.push(state);
+      if (location.type === "local") continue;
+      const content = contentOf(file, location.url);
+      active.add(this.#activeContents.add(content));
+      active.add(this.#parts.space.hold(content, () => this.#missingBytes(content, state)));
+    }
+    await this.#parts.space.check();
+    active.add(
+      new ProgressMeter(this.#parts.clock, () => this.#progressOf(states), options.onProgress),
+    );
+    for (const state of states) {
+      state.stored ??= await this.#obtain(model.key, state, options.token, signal);
+      state.verifiedBytes = undefined;
+    }
+    return this.#parts.stored.describe(
+      model,
+      states.map(({ stored }) => stored ?? { sizeBytes: 0, sha256: null }),
+    );
+  }
+
+  async #obtain(
+    key: string,
+    state: FileState,
+    token: string | undefined,
+    signal: AbortSignal,
+  ): Promise<StoredFile> {
+    const { file } = state;
+    const { blobs, local, turns, views } = this.#parts;
+    const onRead = (bytes: number) => {
+      state.verifiedBytes = bytes;
+    };
+    if (file.location.type === "local") {
+      const { path } = file.location;
+      const sizeBytes = await local.check(file, path, "unless-known", onRead, signal);
+      return { sizeBytes, sha256: file.sha256 };
+    }
+    const known = file.sha256 ?? (await views.targetOf(key, file.name));
+    if (known !== undefined) {
+      const sizeBytes = await this.#takeUp(known, onRead, signal);
+      if (sizeBytes !== undefined && (file.sizeBytes === null || file.sizeBytes === sizeBytes)) {
+        await turns.run(() => views.link(key, file.name, known));
+        return { sizeBytes, sha256: known };
+      }
+      state.verifiedBytes = undefined;
+      state.foundBytes = 0;
+    }
+    const { url } = file.location;
+    const content = contentOf(file, url);
+    const result = await this.#transfers.bring(
+      content,
+      key,
+      () => this.#begin(key, file, url, content, token),
+      signal,
+    );
+    return turns.run(async () => {
+      const { sha256 } = result.digests;
+      // Another model that waited for the same may have been quicker.
+      if ((await blobs.find(sha256)) === undefined) await this.#adopt(file, content, result);
+      else if (!this.#transfers.get(content)) await this.#parts.partials.remove(content);
+      await views.link(key, file.name, sha256);
+      return { sizeBytes: result.sizeBytes, sha256 };
+    });
+  }
+
+  /** What lies there under its digest already. Where it is not as it was when it was verified, it is read first. */
+  async #takeUp(
+    sha256: string,
+    onRead: (bytes: number) => void,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const { blobs, logger } = this.#parts;
+    const found = await blobs.find(sha256);
+    if (found !== undefined) return found;
+    const verified = await blobs.verify(sha256, onRead, signal);
+    if (verified?.isRight) return verified.sizeBytes;
+    if (verified) logger.warn({ sha256 }, "a file of a model is damaged; it is downloaded again");
+    return undefined;
+  }
+
+  #begin(
+    key: string,
+    file: ResolvedFile,
+    url: string,
+    content: string,
+    token: string | undefined,
+  ): { readonly transfer: Transfer; readonly dispose: () => void } {
+    const { partials, space, tools, userAgent } = this.#parts;
+    const source = new Source({ url, token, userAgent, connectionsMax: tools.partsMax });
+    const transfer = new Transfer({
+      file,
+      url,
+      source,
+      dir: partials.pathOf(content),
+      key,
+      checkSpace: () => space.check(),
+      tools,
+    });
+    return { transfer, dispose: () => source[Symbol.dispose]() };
+  }
+
+  /** What came is what was promised, or it is thrown away. */
+  async #adopt(file: ResolvedFile, content: string, { digests }: TransferResult): Promise<void> {
+    const { blobs, partials } = this.#parts;
+    const [expected, got] =
+      file.sha256 === null && file.gitBlob !== null
+        ? [file.gitBlob, digests.gitBlob ?? "another"]
+        : [file.sha256 ?? digests.sha256, digests.sha256];
+    if (expected !== got) {
+      await partials.remove(content);
+      throw digestMismatch(file.name, expected, got);
+    }
+    await blobs.adopt(join(partials.pathOf(content), "data"), digests.sha256);
+    await partials.remove(content);
+  }
+
+  async #bytesOf(key: string, file: ResolvedFile): Promise<number> {
+    const { blobs, partials, stored } = this.#parts;
+    const found = await stored.findFile(key, file);
+    if (found) return found.sizeBytes;
+    if (file.location.type === "local") return 0;
+    const content = contentOf(file, file.location.url);
+    const lying = file.sha256 === null ? undefined : await blobs.sizeOf(file.sha256);
+    return lying ?? this.#transfers.get(content)?.doneBytes ?? (await partials.bytesOf(content));
+  }
+
+  #missingBytes(content: string, { file, stored, foundBytes }: FileState): number {
+    const transfer = this.#transfers.get(content);
+    if (stored) return 0;
+    return transfer?.missingBytes ?? Math.max(0, (file.sizeBytes ?? 0) - foundBytes);
+  }
+
+  #progressOf(states: readonly FileState[]): DownloadProgress {
+    let step: DownloadProgress["step"] = "downloading";
+    let doneBytes = 0;
+    let totalBytes: number | null = 0;
+    for (const { file, stored, foundBytes, verifiedBytes } of states) {
+      const transfer =
+        stored || file.location.type === "local"
+          ? undefined
+          : this.#transfers.get(contentOf(file, file.location.url));
+      const verified = stored ? undefined : (verifiedBytes ?? transfer?.verifiedBytes);
+      if (verified !== undefined) step = "verifying";
+      doneBytes += stored?.sizeBytes ?? verified ?? transfer?.doneBytes ?? foundBytes;
+      const sizeBytes: number | null =
+        stored?.sizeBytes ?? file.sizeBytes ?? transfer?.totalBytes ?? null;
+      totalBytes = totalBytes === null || sizeBytes === null ? null : totalBytes + sizeBytes;
+    }
+    return { step, doneBytes, totalBytes };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#transfers[Symbol.asyncDispose]();
+  }
+}
+
+/** DisposableStack is not in Node 20. */
+class DisposableList implements Disposable {
+  readonly #held: Disposable[] = [];
+
+  add(held: Disposable): void {
+    this.#held.push(held);
+  }
+
+  [Symbol.dispose](): void {
+    for (const held of this.#held) held[Symbol.dispose]();
+  }
+}

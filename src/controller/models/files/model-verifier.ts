@@ -1,0 +1,72 @@
+import { BerthError } from "../../../base/errors.ts";
+import type { Logger } from "../../../base/logger.ts";
+import type { ResolvedFile, ResolvedModel } from "../hub/port.ts";
+import type { Blobs } from "./blobs.ts";
+import { digestMismatch } from "./failures.ts";
+import type { LocalFiles } from "./local-files.ts";
+import type { StoredModel } from "./port.ts";
+import type { StoredFile, StoredFiles } from "./stored-files.ts";
+import type { Views } from "./views.ts";
+
+/** Reads models once more, from the first byte to the last. */
+export class ModelVerifier {
+  readonly #blobs: Blobs;
+  readonly #views: Views;
+  readonly #local: LocalFiles;
+  readonly #stored: StoredFiles;
+  readonly #logger: Logger;
+
+  constructor(parts: {
+    readonly blobs: Blobs;
+    readonly views: Views;
+    readonly local: LocalFiles;
+    readonly stored: StoredFiles;
+    readonly logger: Logger;
+  }) {
+    this.#blobs = parts.blobs;
+    this.#views = parts.views;
+    this.#local = parts.local;
+    this.#stored = parts.stored;
+    this.#logger = parts.logger;
+  }
+
+  /** Every file is read even where one is damaged, so that the next download brings all that has to come. */
+  async verify(model: ResolvedModel, signal: AbortSignal): Promise<StoredModel> {
+    const found: StoredFile[] = [];
+    let failure: unknown;
+    for (const file of model.files) {
+      try {
+        found.push(await this.#verifyFile(model.key, file, signal));
+      } catch (error) {
+        signal.throwIfAborted();
+        failure ??= error;
+      }
+    }
+    if (failure !== undefined) throw failure;
+    return this.#stored.describe(model, found);
+  }
+
+  async #verifyFile(key: string, file: ResolvedFile, signal: AbortSignal): Promise<StoredFile> {
+    if (file.location.type === "local") {
+      const sizeBytes = await this.#local.check(
+        file,
+        file.location.path,
+        "always",
+        () => {},
+        signal,
+      );
+      return { sizeBytes, sha256: file.sha256 };
+    }
+    const sha256 = await this.#views.targetOf(key, file.name);
+    const verified = sha256 && (await this.#blobs.verify(sha256, () => {}, signal));
+    if (!sha256 || !verified)
+      throw new BerthError("not_found", `${file.name} is not on the disk`, {
+        hint: "download the model",
+      });
+    if (!verified.isRight) {
+      this.#logger.warn({ sha256 }, "a file of a model is damaged; it was taken out of use");
+      throw digestMismatch(file.name, sha256, verified.got);
+    }
+    return { sizeBytes: verified.sizeBytes, sha256 };
+  }
+}

@@ -1,0 +1,87 @@
+import { untilAborted } from "../../../base/aborting.ts";
+import { BerthError } from "../../../base/errors.ts";
+import type { Transfer, TransferResult } from "./transfer.ts";
+
+interface Running {
+  readonly transfer: Transfer;
+  readonly result: Promise<TransferResult>;
+  readonly stop: AbortController;
+  waiting: number;
+  isOver: boolean;
+}
+
+/** The transfers under way, one for each content, however many want it. It ends when nobody does any more. */
+export class SharedTransfers implements AsyncDisposable {
+  readonly #running = new Map<string, Running>();
+
+  /** The transfer of a content that is under way. */
+  get(content: string): Transfer | undefined {
+    return this.#running.get(content)?.transfer;
+  }
+
+  /**
+   * Waits for the transfer that is under way, or begins one. Where another's fails at the hub, it is tried
+   * once more as `begin` does it: with another token, or from another place, it may succeed.
+   */
+  async bring(
+    content: string,
+    key: string,
+    begin: () => { readonly transfer: Transfer; readonly dispose: () => void },
+    signal: AbortSignal,
+  ): Promise<TransferResult> {
+    for (;;) {
+      const other = this.#running.get(content);
+      if (!other) return this.#wait(this.#start(content, begin), signal);
+      if (other.stop.signal.aborted) {
+        await untilAborted(other.result.then(ignore, ignore), signal);
+        continue;
+      }
+      other.transfer.addKey(key);
+      try {
+        return await this.#wait(other, signal);
+      } catch (error) {
+        const isOfHub = error instanceof BerthError && error.code.startsWith("hub_");
+        if (!isOfHub) throw error;
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  #start(
+    content: string,
+    begin: () => { readonly transfer: Transfer; readonly dispose: () => void },
+  ): Running {
+    const { transfer, dispose } = begin();
+    const stop = new AbortController();
+    const result = transfer.run(stop.signal).finally(() => {
+      running.isOver = true;
+      dispose();
+      if (this.#running.get(content) === running) this.#running.delete(content);
+    });
+    const running: Running = { transfer, result, stop, waiting: 0, isOver: false };
+    this.#running.set(content, running);
+    return running;
+  }
+
+  async #wait(running: Running, signal: AbortSignal): Promise<TransferResult> {
+    running.waiting += 1;
+    try {
+      return await untilAborted(running.result, signal);
+    } finally {
+      running.waiting -= 1;
+      if (running.waiting === 0 && !running.isOver) {
+        running.stop.abort(new DOMException("nobody wants it any more", "AbortError"));
+        // What has come is flushed and noted before anybody hears of the end.
+        await running.result.then(ignore, ignore);
+      }
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const all = [...this.#running.values()];
+    for (const { stop } of all) stop.abort(new DOMException("Berth is ending", "AbortError"));
+    await Promise.all(all.map(({ result }) => result.then(ignore, ignore)));
+  }
+}
+
+function ignore(): void {}

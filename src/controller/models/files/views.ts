@@ -1,0 +1,98 @@
+import { mkdir, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { basename, dirname, join, relative } from "node:path";
+import { BerthError } from "../../../base/errors.ts";
+import { syncFolder } from "./durable.ts";
+
+const NAME_BYTES_MAX = 255;
+const PATH_BYTES_MAX = 1024;
+
+/** The folders of the models: files under their own names, each a link to its content. */
+export class Views {
+  readonly #dir: string;
+  readonly #blobsDir: string;
+
+  constructor(dir: string, blobsDir: string) {
+    this.#dir = dir;
+    this.#blobsDir = blobsDir;
+  }
+
+  /** Throws `model_unusable` for a name that leads out of the folder, or that no folder can hold. */
+  pathOf(key: string, name: string): string {
+    return join(this.#folderOf(key), ...checkedParts(name));
+  }
+
+  /** The sha256 of what it leads to, whether that is there or not. */
+  async targetOf(key: string, name: string): Promise<string | undefined> {
+    return linkedDigest(this.pathOf(key, name));
+  }
+
+  async link(key: string, name: string, sha256: string): Promise<void> {
+    const path = this.pathOf(key, name);
+    const folder = dirname(path);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const target = relative(folder, join(this.#blobsDir, sha256));
+    if ((await readlink(path).catch(() => undefined)) === target) return;
+    const made = `${path}.new`;
+    await rm(made, { force: true });
+    await symlink(target, made);
+    await rename(made, path);
+    await syncFolder(folder);
+    await syncFolder(this.#dir);
+  }
+
+  async remove(key: string): Promise<void> {
+    await rm(this.#folderOf(key), { recursive: true, force: true });
+  }
+
+  async keys(): Promise<string[]> {
+    return readdir(this.#dir).catch(() => []);
+  }
+
+  /** Every content that a model's files lead to. */
+  async digestsOf(key: string): Promise<Set<string>> {
+    const found = new Set<string>();
+    const folder = this.#folderOf(key);
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+    for (const entry of entries) {
+      if (!entry.isSymbolicLink()) continue;
+      const digest = await linkedDigest(join(entry.parentPath, entry.name));
+      if (digest !== undefined) found.add(digest);
+    }
+    return found;
+  }
+
+  #folderOf(key: string): string {
+    // Keys are made by the code that resolves sources; a wrong one is a mistake of ours.
+    if (!/^[^/\0]{1,200}$/.test(key) || key === "." || key === "..")
+      throw new Error("the key of a model's files is no name of a folder");
+    return join(this.#dir, key);
+  }
+}
+
+async function linkedDigest(path: string): Promise<string | undefined> {
+  const target = await readlink(path).catch(() => undefined);
+  const name = basename(target ?? "");
+  return /^[0-9a-f]{64}$/.test(name) ? name : undefined;
+}
+
+/** Names come from the hub: somebody may have chosen one to write outside. */
+function checkedParts(name: string): string[] {
+  const parts = name.split("/");
+  const isRight =
+    Buffer.byteLength(name) <= PATH_BYTES_MAX &&
+    !name.includes("\0") &&
+    parts.every(
+      (part) =>
+        part !== "" &&
+        part !== "." &&
+        part !== ".." &&
+        // Room for the ending that a link has while it is made.
+        Buffer.byteLength(part) <= NAME_BYTES_MAX - 4,
+    );
+  if (isRight) return parts;
+  throw new BerthError(
+    "model_unusable",
+    `a file of the model has a name that cannot be used here: ${JSON.stringify(name.slice(0, 100))}`,
+    { hint: "choose another file of the repository" },
+  );
+}
