@@ -39,7 +39,7 @@ export function transferLine(transfer: Transfer, columns: number): string {
 /** The same where lines stay: `small: 34 %, 1.2 GiB of 3.5 GiB, 45.3 MiB/s, 52s left`. */
 export function plainTransferLine(transfer: Transfer): string {
   const { percent, amount, speed, left } = wordsOf(transfer);
-  return `${transfer.label}: ${[percent, amount, speed, left].filter((part) => part !== "").join(", ")}`;
+  return `${transfer.label}: ${[percent.trim(), amount, speed, left].filter((part) => part !== "").join(", ")}`;
 }
 
 function wordsOf({ activity, doneBytes, totalBytes, bytesPerSecond }: Transfer) {

@@ -1,7 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { formatBytes, parseFormattedBytes } from "../../../src/base/units.ts";
+import { displayWidth } from "../../../src/cli/output/display-width.ts";
 import { ProgressLines, progressBar, progressOf } from "../../../src/cli/output/progress.ts";
+import {
+  type Transfer,
+  TransferProgress,
+  transferLine,
+} from "../../../src/cli/output/progress-transfer.ts";
 
 describe("progress on a terminal", () => {
   test("is read from the messages of pulls, and from nothing else", () => {
@@ -54,5 +60,98 @@ describe("progress on a terminal", () => {
       `  ${progressBar(0.5)}  web deploying: pulling a:2 (1 MiB of 2 MiB)`,
       "",
     ]);
+  });
+});
+
+const MIB = 1024 * 1024;
+const half: Transfer = {
+  label: "small",
+  activity: "downloading ...",
+  doneBytes: 2 * MIB,
+  totalBytes: 4 * MIB,
+  bytesPerSecond: MIB,
+};
+
+/** What is written of a transfer that begins, moves, is cut off and goes on. */
+function shown(isTerminal: boolean): string {
+  let out = "";
+  let nowMs = 0;
+  const progress = new TransferProgress({
+    write: (text) => (out += text),
+    isTerminal,
+    columns: () => 100,
+    nowMs: () => nowMs,
+    dim: (text) => text,
+  });
+  const at = (timeMs: number, rest: Partial<Transfer>) => {
+    nowMs = timeMs;
+    progress.show({ ...half, ...rest });
+  };
+  const asking = { activity: "asking ...", doneBytes: 0, totalBytes: null, bytesPerSecond: null };
+  at(0, asking);
+  at(100, asking);
+  at(200, {});
+  at(400, { doneBytes: 3 * MIB });
+  progress.say("cut off\u001b[2J; once more");
+  at(5_300, { doneBytes: 3 * MIB, bytesPerSecond: null });
+  progress.end();
+  return out;
+}
+
+describe("a transfer", () => {
+  test.each([
+    [100, "small  [############------------]   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
+    [66, "small  [######------]   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
+    [52, "small   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
+    [40, "small   50 %  1 MiB/s  2s left"],
+    [24, "small   50 %  2s left"],
+    [20, "small   50 %"],
+    [9, "small  …"],
+  ])("fits %i columns", (columns, line) => {
+    expect(transferLine(half, columns)).toBe(line);
+  });
+
+  test("never fills a line, whatever it is told", () => {
+    fc.assert(
+      fc.property(
+        fc.record({
+          label: fc.string({ unit: "grapheme", minLength: 1 }),
+          activity: fc.constantFrom("asking the source ...", "loading ..."),
+          doneBytes: fc.nat(2 ** 40),
+          totalBytes: fc.option(fc.nat(2 ** 40)),
+          bytesPerSecond: fc.option(fc.nat(2 ** 31)),
+        }),
+        fc.integer({ min: 2, max: 200 }),
+        (transfer, columns) => {
+          const line = transferLine(transfer, columns);
+          expect(displayWidth(line)).toBeLessThan(columns);
+          expect(line).not.toMatch(/NaN|Infinity|undefined|null/);
+        },
+      ),
+    );
+  });
+
+  test("is painted over at a terminal; what is said stays", () => {
+    const again = "\r\u001b[K";
+    expect(shown(true)).toBe(
+      [
+        `small  asking ...${again}`,
+        `${transferLine(half, 100)}${again}`,
+        "small  [##################------]   75 %  3 MiB of 4 MiB  1 MiB/s  1s left",
+        `${again}cut off?[2J; once more\n`,
+        "small  [##################------]   75 %  3 MiB of 4 MiB\n",
+      ].join(""),
+    );
+  });
+
+  test("is a line every few seconds elsewhere, and at each new step", () => {
+    expect(shown(false)).toBe(
+      [
+        "small: asking ...\n",
+        "small: 50 %, 2 MiB of 4 MiB, 1 MiB/s, 2s left\n",
+        "cut off?[2J; once more\n",
+        "small: 75 %, 3 MiB of 4 MiB\n",
+      ].join(""),
+    );
   });
 });
