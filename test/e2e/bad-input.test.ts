@@ -81,7 +81,8 @@ test("whatever comes over the socket gets a clear error, and the server goes on"
     [401, /token/, "GET", "/api/apps", undefined, { authorization: "Bearer nonsense" }],
     [401, /./, "GET", "/api/apps", undefined, { authorization: `Basic ${"x".repeat(5_000)}` }],
     [404, /./, "GET", "/api/templates/..%2f..%2fpackage"],
-    [501, /not/, "POST", "/api/llm/start", JSON.stringify({ model: "org/name" })],
+    [400, /not the id/, "POST", "/api/llm/start", JSON.stringify({ model: "org/../name" })],
+    [404, /no model/, "POST", "/api/llm/stop", JSON.stringify({ model: "nobody" })],
   ];
   const wrong: string[] = [];
   for (const [expected, names, ...request] of cases) {

@@ -5,6 +5,7 @@ import { parse } from "yaml";
 import type { AppSpec } from "../../../src/resources/app.ts";
 import { effectiveApp } from "../../../src/resources/app-defaults.ts";
 import { API_VERSION, kinds, specSchemas } from "../../../src/resources/kinds.ts";
+import { modelPhases } from "../../../src/resources/model-status.ts";
 import { parseDocuments } from "../../../src/resources/parse.ts";
 import { phases } from "../../../src/resources/status.ts";
 import { validateSpec } from "../../../src/resources/validate.ts";
@@ -73,9 +74,12 @@ describe("defaults of App", () => {
   });
 });
 
-test("the phases of the status are told, all of them", () => {
-  const told = tableAfter(docOf("App"), "`phase` is one word").map((row) => row.field);
-  expect(told).toEqual([...phases]);
+test.each([
+  ["App", phases],
+  ["Model", modelPhases],
+])("the phases of the status of %s are told, all of them", (kind, all) => {
+  const told = tableAfter(docOf(kind), "`phase` is one word").map((row) => row.field);
+  expect(told).toEqual([...all]);
 });
 
 interface Row {
