@@ -1,0 +1,35 @@
+import { join } from "node:path";
+import { systemClock } from "../../src/base/clock.ts";
+import { childEnvironment } from "../../src/base/config.ts";
+import { createLogger } from "../../src/base/logger.ts";
+import { ControlCalls } from "../../src/controller/models/assistant/control-calls.ts";
+import { AssistantSupervisor } from "../../src/controller/models/assistant/supervisor.ts";
+
+/**
+ * A process of its own that looks after the real assistant, for tests that kill it: `DIR PORT`. Prints each
+ * report as a line of JSON, and ends at SIGTERM.
+ */
+const [dataDir, port] = process.argv.slice(2);
+if (dataDir === undefined) throw new Error("usage: supervisor-process.ts DIR PORT");
+
+const logger = createLogger({ format: "json" });
+const calls = new ControlCalls({ dataDir });
+const supervisor = new AssistantSupervisor({
+  program: [process.execPath, join(import.meta.dirname, "../../bin/berth")],
+  settings: { port: Number(port), dataDir, memoryBytesMax: undefined },
+  owner: "a-test",
+  environment: childEnvironment(),
+  version: "1.0.0",
+  logFormat: "json",
+  logLevel: "info",
+  calls,
+  clock: systemClock,
+  logger,
+  onChange: (report, event) =>
+    process.stdout.write(`${JSON.stringify({ ...report, event: event?.reason ?? null })}\n`),
+});
+supervisor.start();
+const alive = setInterval(() => {}, 60_000);
+process.once("SIGTERM", () => {
+  void supervisor[Symbol.asyncDispose]().then(() => clearInterval(alive));
+});
