@@ -182,7 +182,8 @@ export function revisionHash(spec: AppSpec, image: string | null): string {
     ...container
   } = spec;
   const built = spec.source === undefined ? {} : { image };
-  const told = models.length === 0 ? {} : { models: modelTemplate(effectiveApp(spec), MODELS_PORT) };
+  const told =
+    models.length === 0 ? {} : { models: modelTemplate(effectiveApp(spec), MODELS_PORT) };
   return digestOf({ ...container, ...built, ...told }).slice(0, 16);
 }
 

@@ -165,8 +165,8 @@ class OpenDoor {
     this.server = createServer({ allowHalfOpen: false, noDelay: true }, (socket) => {
       if (!isClient(this.#clients, socket)) {
         this.onRefused(socket.remoteAddress);
-        // Without an answer: there is nothing here for it. Its errors are nobody's.
-        socket.on("error", () => {}).destroy();
+        // Without an answer, and as a reset: after a plain end some clients connect again and again.
+        socket.on("error", () => {}).resetAndDestroy();
         return;
       }
       socket.setKeepAlive(true, KEEP_ALIVE_MS);
