@@ -174,10 +174,10 @@ export class ModelRun {
   }
 
   #fetch(step: "download" | "verify"): boolean {
-    const { files, store } = this.#context;
+    const { files, sources, store } = this.#context;
     const model = this.#memory.pin?.model;
     if (!model) return false;
-    const token = tokenOf(store, this.#resource.spec);
+    const token = sources.tokenFor(model, tokenOf(store, this.#resource.spec));
     return this.#job(
       {
         step,
