@@ -14,6 +14,7 @@ import type { Kind } from "../../src/resources/kinds.ts";
 import type { AppDetails, ConditionView } from "../../src/resources/wire/apps.ts";
 import { dockerClient, dockerHost } from "./engine.ts";
 import { sweep, trackInstance } from "./engine-runs.ts";
+import { isProcessAlive } from "./processes.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
 /** A start takes a second or two; on a machine that runs all tests at once, several times that. */
@@ -180,6 +181,25 @@ export class BerthProcess implements AsyncDisposable {
     const file = join(this.dataDir, "ingress/caddy.pid");
     const pid = Number.parseInt(await readFile(file, "utf8").catch(() => ""), 10);
     return Number.isInteger(pid) && pid > 1 ? pid : undefined;
+  }
+
+  /** The process of its assistant; undefined where none runs. */
+  async assistantPid(): Promise<number | undefined> {
+    const folder = join(this.dataDir, "assistant");
+    const text = await readFile(join(folder, "run/assistant.json"), "utf8").catch(() => "{}");
+    const { pid }: { pid?: number } = JSON.parse(text);
+    if (pid === undefined) return undefined;
+    // The file stays when the process ends, and its number becomes somebody else's.
+    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+    return command.includes(folder) ? pid : undefined;
+  }
+
+  /** The process of the assistant that was started last; undefined where it has ended, or there was none. */
+  async assistantPid(): Promise<number | undefined> {
+    const file = join(this.dataDir, "assistant/run/assistant.json");
+    const text = await readFile(file, "utf8").catch(() => "");
+    const pid = Number(/"pid": ?(\d+)/.exec(text)?.[1]);
+    return pid > 1 && isProcessAlive(pid) ? pid : undefined;
   }
 
   /** The flags of `up`, as a person would give them. */
@@ -367,9 +387,9 @@ export class BerthProcess implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill();
-    // Caddy goes on without Berth, as apps do.
-    const caddy = await this.caddyPid();
-    if (caddy !== undefined) endProcess(caddy);
+    // Both go on without Berth, as apps do.
+    for (const pid of [await this.caddyPid(), await this.assistantPid()])
+      if (pid !== undefined) endProcess(pid);
     if (!this.#options.docker)
       for (const instance of this.#instances) await sweep(this.docker, `${INSTANCE}=${instance}`);
     await rm(this.root, { recursive: true, force: true });

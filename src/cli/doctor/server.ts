@@ -5,6 +5,7 @@ import { createClient } from "../../client/client.ts";
 import { localToken, readReadyFile } from "../connect.ts";
 import { formatDurationMs } from "../output/age.ts";
 import { isAlive } from "../process.ts";
+import { assistantFinding, checkAssistantAhead } from "./assistant.ts";
 import { type Finding, finding, type Patient, systemCode } from "./check.ts";
 import { checkIngressAhead, ingressFinding } from "./ingress.ts";
 import { portHolder, tryToListen } from "./ports.ts";
@@ -30,6 +31,7 @@ export async function checkServer(patient: Patient): Promise<Finding[]> {
       finding("server", "ok", "none runs here now; `berth up` starts one"),
       await checkPort(patient),
       ...(await checkIngressAhead(patient)),
+      ...(await checkAssistantAhead(patient)),
     ];
   }
   if (!isAlive(ready.pid))
@@ -42,11 +44,13 @@ export async function checkServer(patient: Patient): Promise<Finding[]> {
       ),
       await checkPort(patient),
       ...(await checkIngressAhead(patient)),
+      ...(await checkAssistantAhead(patient)),
     ];
   try {
     const client = createClient({ baseUrl: ready.api, token: localToken(dataDir) });
     const health = await client.health(AbortSignal.timeout(ANSWER_MS_MAX));
     const text = `${ready.api}, Berth ${health.version}, process ${ready.pid}, up ${formatDurationMs(health.uptime_seconds * 1000)}`;
+    const info = await client.system.info();
     return [
       health.status === "ok"
         ? finding("server", "ok", text)
@@ -56,7 +60,8 @@ export async function checkServer(patient: Patient): Promise<Finding[]> {
             `${text}: ${health.status}, the engine is ${health.runtime}`,
             "mend the engine (see above); the server finds it by itself",
           ),
-      ingressFinding((await client.system.info()).ingress, patient),
+      ingressFinding(info.ingress, patient),
+      assistantFinding(info.assistant),
     ];
   } catch (error) {
     return [

@@ -4,6 +4,7 @@ import { createServer as createNetServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { assistantFinding } from "../../../src/cli/doctor/assistant.ts";
 import { berth } from "../../support/cli.ts";
 
 let folder: string;
@@ -30,7 +31,10 @@ async function doctor(
 ): Promise<{ code: number; of: (check: string) => Finding }> {
   const { code, output } = await berth(
     // The machine of the test may have a server of its own on the usual ports.
-    ["doctor", "-o", "json", "--listen", "127.0.0.1:0", "--ingress", "off", ...flags],
+    ["doctor", "-o", "json", "--listen", "127.0.0.1:0", "--ingress", "off"].concat(
+      ["--assistant-port", "0"],
+      flags,
+    ),
     {
       workingDirectory: folder,
       environment: {
@@ -81,13 +85,14 @@ it("finds all well where all is", async () => {
     "port",
     "server",
     "ingress",
+    "assistant",
   ])
     expect(of(check)).toMatchObject({ state: "ok" });
   expect(code).toBe(0);
 });
 
 it("prints what a person reads, with what to try", async () => {
-  const words = ["doctor", "--listen", "127.0.0.1:0", "--ingress", "off"];
+  const words = ["doctor", "--listen", "127.0.0.1:0", "--ingress", "off", "--assistant", "off"];
   const { code, output } = await berth(words, {
     workingDirectory: folder,
     environment: {
@@ -172,6 +177,60 @@ it("finds a port of the ingress that is taken, and the Caddy of an earlier serve
   const left = await doctor(...flags);
   expect(left.code).toBe(0);
   expect(left.of("ingress").message).toContain(`its Caddy (process ${process.pid}) runs on`);
+});
+
+it("tells whether an assistant could start, runs already, or is kept off its port", async () => {
+  await engine("1.44");
+  expect((await doctor("--assistant", "off")).of("assistant").message).toBe("off: no model is run");
+  const holder = createNetServer();
+  servers.push(holder);
+  await new Promise<void>((resolve) => holder.listen(0, "127.0.0.1", resolve));
+  const address = holder.address();
+  if (typeof address !== "object" || address === null) throw new Error("it does not listen");
+  const taken = await doctor("--assistant-port", `${address.port}`);
+  expect(taken.code).toBe(0);
+  expect(taken.of("assistant")).toMatchObject({ state: "warn" });
+  expect(taken.of("assistant").message).toContain(`it is taken by`);
+  expect(taken.of("assistant").fix).toContain("--assistant-port");
+
+  const run = join(folder, "data/assistant/run");
+  mkdirSync(run, { recursive: true });
+  let status = 200;
+  const there = createServer((_request, response) => {
+    response.statusCode = status;
+    response.end("{}");
+  });
+  servers.push(there);
+  await new Promise<void>((resolve) => there.listen(join(run, "control.sock"), resolve));
+  const running = await doctor("--assistant-port", `${address.port}`);
+  expect(running.of("assistant")).toMatchObject({ state: "ok" });
+  expect(running.of("assistant").message).toContain("one runs already");
+  status = 404;
+  const odd = await doctor();
+  expect(odd.of("assistant")).toMatchObject({ state: "warn" });
+  expect(odd.of("assistant").message).toContain("it answers with status 404");
+
+  const long = await doctor("--assistant-data-dir", join(folder, "x".repeat(120)));
+  expect(long.of("assistant")).toMatchObject({ state: "fail" });
+  expect(long.of("assistant").fix).toContain("--assistant-data-dir");
+});
+
+it.each([
+  ["up", null, "ok", "http://127.0.0.1:7777 (process 7)"],
+  ["foreign", "it is used", "ok", "somebody else started it"],
+  ["off", "it is off: --assistant on", "ok", "it is off: --assistant on"],
+  ["starting", null, "warn", "it is being started"],
+  ["waiting", "port 7777 is taken", "warn", "port 7777 is taken"],
+] as const)("passes on that a server's assistant is %s", (state, message, expected, text) => {
+  const found = assistantFinding({
+    state,
+    url: "http://127.0.0.1:7777",
+    pid: 7,
+    starts: 1,
+    message,
+  });
+  expect(found.state).toBe(expected);
+  expect(found.message).toContain(text);
 });
 
 function has(name: string): boolean {

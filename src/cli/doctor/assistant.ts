@@ -1,0 +1,101 @@
+import { request } from "node:http";
+import { assistantControlSocket } from "../../base/assistant-paths.ts";
+import { messageOf } from "../../base/errors.ts";
+import type { SystemInfo } from "../../resources/wire/system.ts";
+import { type Finding, finding, type Patient, systemCode } from "./check.ts";
+import { portHolder, tryToListen } from "./ports.ts";
+
+const CHECK = "assistant";
+const ANSWER_MS_MAX = 2_000;
+/** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
+const SOCKET_PATH_BYTES_MAX = 103;
+
+/** What a server that runs says of its assistant. */
+export function assistantFinding({ state, url, pid, message }: SystemInfo["assistant"]): Finding {
+  const where = `${url} (process ${pid})`;
+  if (state === "up") return finding(CHECK, "ok", where);
+  if (state === "foreign")
+    return finding(CHECK, "ok", `${where}; somebody else started it, and Berth uses it`);
+  if (state === "off") return finding(CHECK, "ok", message ?? "off");
+  return finding(
+    CHECK,
+    "warn",
+    message ?? "it is being started",
+    "see the server's log; apps go on without it, models do not",
+  );
+}
+
+/** Without a server: whether one could start its assistant. */
+export async function checkAssistantAhead({ config }: Patient): Promise<Finding[]> {
+  const { assistant } = config;
+  if (!assistant) return [finding(CHECK, "ok", "off: no model is run")];
+  const socket = assistantControlSocket(assistant.dataDir);
+  if (Buffer.byteLength(socket) > SOCKET_PATH_BYTES_MAX)
+    return [
+      finding(
+        CHECK,
+        "fail",
+        `the path of its control socket is too long for a socket: ${socket}`,
+        "choose a shorter one with --assistant-data-dir",
+      ),
+    ];
+  try {
+    await ask(socket);
+    return [
+      finding(CHECK, "ok", `one runs already in ${assistant.dataDir}; \`berth up\` finds it there`),
+    ];
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === "EACCES" || code === "EPERM")
+      return [
+        finding(
+          CHECK,
+          "fail",
+          `this user may not open its control socket ${socket}`,
+          "run Berth as the user who runs the assistant, or choose another --assistant-data-dir",
+        ),
+      ];
+    if (code !== "ENOENT" && code !== "ENOTDIR" && code !== "ECONNREFUSED")
+      return [
+        finding(
+          CHECK,
+          "warn",
+          `something listens at its control socket ${socket}, and does not answer: ${messageOf(error)}`,
+          "see its log; if it hangs, end it: `berth up` starts another",
+        ),
+      ];
+  }
+  return [await checkPort(assistant.port)];
+}
+
+async function checkPort(port: number): Promise<Finding> {
+  if (port === 0) return finding(CHECK, "ok", "`berth up` starts it, on a free port");
+  try {
+    await tryToListen("127.0.0.1", port);
+    return finding(CHECK, "ok", `\`berth up\` starts it; 127.0.0.1:${port} is free`);
+  } catch (error) {
+    const holder = systemCode(error) === "EADDRINUSE" ? portHolder(port) : undefined;
+    return finding(
+      CHECK,
+      "warn",
+      `127.0.0.1:${port} cannot be had${holder === undefined ? "" : `: it is taken by ${holder}`}; the assistant waits until it can`,
+      "stop that program, choose another port with --assistant-port, or --assistant off",
+    );
+  }
+}
+
+/** Rejects with the system's error, or with what is odd about the answer. */
+function ask(socketPath: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const asked = request(
+      { socketPath, path: "/state", signal: AbortSignal.timeout(ANSWER_MS_MAX) },
+      (response) => {
+        response.resume();
+        if (response.statusCode === 200) resolve();
+        else reject(new Error(`it answers with status ${response.statusCode}`));
+      },
+    );
+    asked.once("error", reject);
+    asked.end();
+  });
+}
