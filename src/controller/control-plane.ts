@@ -22,6 +22,7 @@ import type { LogArchive } from "./logs/archive.ts";
 import type { Manager } from "./manager.ts";
 import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts";
 import type { ModelController } from "./models/controller.ts";
+import type { ModelDoor } from "./models/door.ts";
 import { modelPlan } from "./models/model-plan.ts";
 import type {
   AppLogLine,
@@ -56,6 +57,7 @@ export class Controllers implements ControlPlane {
   readonly #specs: SpecsSource;
   readonly #builds: Pick<AppBuilds, "source">;
   readonly #ingress: Ingress;
+  readonly #modelDoor: ModelDoor | undefined;
   readonly #now: () => number;
 
   constructor(options: {
@@ -66,6 +68,7 @@ export class Controllers implements ControlPlane {
     specs: SpecsSource;
     builds: Pick<AppBuilds, "source">;
     ingress: Ingress;
+    modelDoor?: ModelDoor;
     now: () => number;
   }) {
     this.#store = options.store;
@@ -76,6 +79,7 @@ export class Controllers implements ControlPlane {
     this.#specs = options.specs;
     this.#builds = options.builds;
     this.#ingress = options.ingress;
+    this.#modelDoor = options.modelDoor;
     this.#now = options.now;
   }
 
@@ -111,6 +115,7 @@ export class Controllers implements ControlPlane {
       source,
       serving: route?.version ?? null,
       portOf: (app, replica, port) => ports.current(app, replica, port) ?? 0,
+      modelDoor: this.#modelDoor,
     });
     const strategy = chooseStrategy(effectiveApp(asked), this.#ingress.mode !== "off");
     const report = {

@@ -8,12 +8,14 @@ import { EngineMonitor } from "../engine-monitor.ts";
 import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/archive.ts";
 import type { ControllerMetrics } from "../metrics.ts";
+import type { ModelDoor } from "../models/door.ts";
 import { ReconcileLoop } from "../reconcile-loop.ts";
 import { References } from "../references.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 import { BackgroundStops } from "./background-stops.ts";
 import { HealthMonitor } from "./health-monitor.ts";
 import { ImagePuller } from "./image-puller.ts";
+import { modelPending } from "./model-inputs.ts";
 import { AppReconciler } from "./reconciler.ts";
 
 /** Apps reconciled at once; the engine creates and starts hardly more than this side by side. */
@@ -29,6 +31,8 @@ export interface AppControllerOptions {
   readonly builds: AppBuilds;
   readonly ingress: Ingress;
   readonly baseDomain: string;
+  /** The way from containers to the models; without it, the usual one. */
+  readonly modelDoor?: ModelDoor;
   readonly metrics: ControllerMetrics;
   readonly random: () => number;
   readonly workers?: number;
@@ -43,7 +47,8 @@ export class AppController {
   readonly #reconciler: AppReconciler;
   readonly #references = new References();
   readonly #readyApps = new Map<string, string>();
-  readonly #runningModels = new Map<string, string>();
+  /** What Apps that use a Model were last woken to be told of it. */
+  readonly #pendingModels = new Map<string, string>();
 
   constructor(options: AppControllerOptions) {
     const { store, runtime, clock, logger, tasks } = options;
@@ -162,13 +167,9 @@ export class AppController {
   #onModel({ name }: Change): void {
     const apps = this.#references.usersOfModel(name);
     if (apps.length === 0) return;
-    const loaded = findCondition(
-      this.#store.get("Model", name)?.status?.conditions ?? [],
-      "Loaded",
-    );
-    const now = `${loaded?.status} ${loaded?.message}`;
-    if (this.#runningModels.get(name) === now) return;
-    this.#runningModels.set(name, now);
+    const now = modelPending(name, this.#store.get("Model", name))?.message ?? "";
+    if (this.#pendingModels.get(name) === now) return;
+    this.#pendingModels.set(name, now);
     for (const app of apps) this.#loop.add(app, "event");
   }
 

@@ -1,5 +1,6 @@
 import type { AppSpec } from "../../resources/app.ts";
 import type { EffectiveApp } from "../../resources/app-defaults.ts";
+import type { Resource } from "../../resources/resource.ts";
 import { findCondition } from "../../resources/status.ts";
 import { MODELS_HOST, type ModelDoor, modelsUrl } from "../models/door.ts";
 import type { Reason } from "../reason.ts";
@@ -37,26 +38,34 @@ export function modelTemplate(
 export function pendingModel(store: Lookup, spec: AppSpec, door: ModelDoor): Reason | undefined {
   const { models = [] } = spec;
   for (const name of models) {
-    const model = store.get("Model", name);
-    if (!model)
-      return {
-        reason: "ModelNotFound",
-        message: `wants model "${name}", which is not there; declare it with kind: Model`,
-      };
-    if (model.metadata.deletionTimestamp !== null) return notReady(name, "it is being deleted");
-    const { status } = model;
-    if (status?.phase === "running") continue;
-    const ready = findCondition(status?.conditions ?? [], "Ready");
-    if (status?.phase === "ready" && model.spec.running !== true)
-      return notReady(
-        name,
-        `it is on the disk, and nobody has started it: berth models start ${name}`,
-      );
-    return notReady(name, ready?.message || (status?.phase ?? "not looked at yet"));
+    const reason = modelPending(name, store.get("Model", name));
+    if (reason) return reason;
   }
   // An App that goes elsewhere for its answers needs no way to the models.
   const goesBySelf = spec.env?.["OPENAI_BASE_URL"] !== undefined;
   return models.length === 0 || goesBySelf ? undefined : (door.closed() ?? undefined);
+}
+
+/** Why an App has to wait for this Model; undefined where it answers. */
+export function modelPending(
+  name: string,
+  model: Resource<"Model"> | undefined,
+): Reason | undefined {
+  if (!model)
+    return {
+      reason: "ModelNotFound",
+      message: `wants model "${name}", which is not there; declare it with kind: Model`,
+    };
+  const { status, spec, metadata } = model;
+  if (metadata.deletionTimestamp !== null) return notReady(name, "it is being deleted");
+  if (status?.phase === "running") return undefined;
+  if (status?.phase === "ready" && spec.running !== true)
+    return notReady(
+      name,
+      `it is on the disk, and nobody has started it: berth models start ${name}`,
+    );
+  const ready = findCondition(status?.conditions ?? [], "Ready");
+  return notReady(name, ready?.message || (status?.phase ?? "not looked at yet"));
 }
 
 function notReady(name: string, why: string): Reason {
