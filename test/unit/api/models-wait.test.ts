@@ -36,6 +36,11 @@ const noRoom = (generation: number) =>
     ],
   });
 
+const ofBefore = (generation: number) => ({
+  ...modelStatus(generation),
+  conditions: [condition("Downloaded", "True", generation - 1)],
+});
+
 const outcome = (
   status: ((generation: number) => ModelStatus) | null,
   until: ModelTarget["until"],
@@ -79,6 +84,7 @@ describe("what has become of a write", () => {
   it("is open until the generation has been looked at, and what was asked for is so", () => {
     expect(outcome(null, "downloaded")).toBeUndefined();
     expect(outcome((generation) => modelStatus(generation - 1), "downloaded")).toBeUndefined();
+    expect(outcome(ofBefore, "downloaded")).toBeUndefined();
     expect(outcome(modelStatus, "downloaded")).toBe("done");
     expect(outcome(modelStatus, "running", { running: true })).toBeUndefined();
     expect(outcome(runningStatus, "running", { running: true })).toBe("done");
