@@ -14,7 +14,6 @@ import type { Kind } from "../../src/resources/kinds.ts";
 import type { AppDetails, ConditionView } from "../../src/resources/wire/apps.ts";
 import { dockerClient, dockerHost } from "./engine.ts";
 import { sweep, trackInstance } from "./engine-runs.ts";
-import { isProcessAlive } from "./processes.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
 /** A start takes a second or two; on a machine that runs all tests at once, several times that. */
@@ -192,14 +191,6 @@ export class BerthProcess implements AsyncDisposable {
     // The file stays when the process ends, and its number becomes somebody else's.
     const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
     return command.includes(folder) ? pid : undefined;
-  }
-
-  /** The process of the assistant that was started last; undefined where it has ended, or there was none. */
-  async assistantPid(): Promise<number | undefined> {
-    const file = join(this.dataDir, "assistant/run/assistant.json");
-    const text = await readFile(file, "utf8").catch(() => "");
-    const pid = Number(/"pid": ?(\d+)/.exec(text)?.[1]);
-    return pid > 1 && isProcessAlive(pid) ? pid : undefined;
   }
 
   /** The flags of `up`, as a person would give them. */
