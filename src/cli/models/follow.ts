@@ -41,7 +41,10 @@ export async function followModel(
     for (;;) {
       const isSettled = await showProgress(client, name, view, signal);
       const model = await client.models.get(name, signal);
-      if (isThere(model, options.until)) return model;
+      if (isThere(model, options.until)) {
+        view.arrive(model, options.until);
+        return model;
+      }
       if (isSettled) throw failureOf(model);
       // The server ended first, and may be back already.
       await setTimeout(LOOK_MS, undefined, { signal });
@@ -115,6 +118,7 @@ function spokenOf(name: string, error: unknown): unknown {
 class FollowView {
   readonly #progress: TransferProgress | undefined;
   #said = "";
+  #hasCounted = false;
 
   constructor(cli: Cli, isQuiet: boolean) {
     const { io } = cli;
@@ -132,12 +136,13 @@ class FollowView {
   show(view: ModelProgressView): void {
     const activity = activityOf(view);
     // What went wrong and is tried again stays to be read.
-    if (view.error !== null && view.error !== this.#said)
+    if (view.error !== null && view.error !== this.#said && view.status !== "failed")
       this.#progress?.say(`${view.name}: ${view.error}`);
     this.#said = view.error ?? "";
     if (activity === undefined) return;
     const isCounted = view.step === "downloading" || view.step === "verifying";
     const total = isCounted ? view.size_bytes : null;
+    this.#hasCounted ||= isCounted;
     this.#progress?.show({
       label: view.name,
       activity,
@@ -145,6 +150,19 @@ class FollowView {
       totalBytes: total,
       bytesPerSecond: isCounted ? view.bytes_per_second : null,
     });
+  }
+
+  /** The last that was told is of a moment ago. */
+  arrive({ name, size_bytes: size }: ModelDetails, until: FollowOptions["until"]): void {
+    if (until === "memory") this.#progress?.end(true);
+    else if (this.#hasCounted && size !== null)
+      this.#progress?.show({
+        label: name,
+        activity: "on disk",
+        doneBytes: size,
+        totalBytes: size,
+        bytesPerSecond: null,
+      });
   }
 
   end(): void {

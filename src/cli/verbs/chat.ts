@@ -74,7 +74,7 @@ export function addChat(program: Command, cli: Cli): void {
       maxTokens: flags.maxTokens,
       thoughts: flags.thoughts === true,
     };
-    const model = await modelFor(client, name, flags.model === undefined ? words : []);
+    const model = await modelFor(cli, client, name, flags.model === undefined ? words : []);
     if (text !== undefined) {
       const { askOnce } = await import("../chat/one-shot.ts");
       return askOnce(cli, client, model, text, settings, isJson);
@@ -114,21 +114,28 @@ async function withInput(cli: Cli, message: string): Promise<string | undefined>
 
 /** `words`: all that was said, where its first word was taken for the model. */
 async function modelFor(
+  cli: Cli,
   client: ChatClient,
   name: string | undefined,
   words: readonly string[],
 ): Promise<ServedModel> {
   const { chooseModel } = await import("../chat/choose-model.ts");
-  const models = await client.models();
   try {
-    return chooseModel(models, name);
+    return chooseModel(await client.models(), name);
   } catch (error) {
-    const isUnknown = error instanceof BerthError && error.code === "not_found";
-    if (!isUnknown || words.length < 2) throw error;
+    if (name === undefined || !isUnknown(error)) throw error;
+    const { startKnown } = await import("../chat/start-known.ts");
+    const started = await startKnown(cli, name);
+    if (started !== undefined) return chooseModel(await client.models(), started);
+    if (words.length < 2) throw error;
     // As likely somebody has left the quotes away.
     const hint = `where it is part of what you say: berth chat ${JSON.stringify(words.join(" "))}`;
     throw new BerthError("not_found", error.message, { hint, cause: error });
   }
+}
+
+function isUnknown(error: unknown): error is BerthError {
+  return error instanceof BerthError && error.code === "not_found";
 }
 
 function temperature(text: string): number {

@@ -15,7 +15,7 @@ export function describeModel(model: ModelDetails, assistantUrl: string, look: L
   const parts = [
     summary(model, look),
     ...(model.spec === null ? [] : [section("Spec:", toYaml(model.spec), look)]),
-    section("Files:", filesText(model.files, look), look),
+    section("Files:", filesText(model.files), look),
   ];
   if (model.origin === "resource") {
     parts.push(
@@ -114,22 +114,15 @@ function generationText({ generation, observed_generation: observed }: ModelDeta
     : `${generation}, of which the controller has seen ${observed ?? 0}`;
 }
 
-function filesText(files: readonly ModelFileView[], look: Look): string {
+function filesText(files: readonly ModelFileView[]): string {
   if (files.length === 0) return "not known yet";
-  return formatTable(
-    files,
-    [
-      { header: "NAME", value: (file) => file.name, shrinks: true },
-      {
-        header: "SIZE",
-        value: (file) => (file.size_bytes === null ? "" : formatBytes(file.size_bytes)),
-        alignRight: true,
-      },
-      // A digest that is cut is of no use.
-      { header: "SHA256", value: (file) => file.sha256 ?? "" },
-    ],
-    { width: inner(look) },
-  );
+  return files
+    .flatMap(({ name, size_bytes: size, sha256 }) => [
+      size === null ? name : `${name}  ${formatBytes(size)}`,
+      // A digest that is cut is of no use: it has a line of its own.
+      ...(sha256 === null ? [] : [`  sha256 ${sha256}`]),
+    ])
+    .join("\n");
 }
 
 /** `file:models.yaml  source, quantization` */

@@ -52,8 +52,7 @@ export function modelListing(models: readonly ModelView[], colours: Colors): Lis
     ],
     name: (model) => `model/${model.name}`,
     document: { models, total: models.length },
-    empty:
-      "no models yet; get one with `berth models pull ORG/NAME`, or see `berth models ls --all`",
+    empty: "no models yet; get one with `berth models pull ORG/NAME`",
   });
 }
 

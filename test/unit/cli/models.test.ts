@@ -19,6 +19,7 @@ import {
   setModelStatus,
 } from "../../support/api-models.ts";
 import { berth, type CliOptions, type CliResult } from "../../support/cli.ts";
+import { inferenceHttp } from "../../support/inference-http.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 const MIB = 1024 * 1024;
@@ -155,6 +156,7 @@ describe("pull", () => {
     moves("small", "verifying", { doneBytes: 2 * MIB, totalBytes: 4 * MIB });
     await person.shows(/\[#{12}-{12}\] +50 %/);
     arrives("small");
+    await person.shows(/\[#{24}\] +100 %/);
     await person.shows(
       `model/small is on disk: small-q4_k_m.gguf, 3.9 KiB, sha256 ${"ab".repeat(32)}`,
     );
@@ -438,7 +440,7 @@ describe("show", () => {
       /^Context: +8192 tokens of 32768$/m,
       /^Memory: +7.8 KiB taken now\n +it likes to have 8.8 KiB, and needs 4.9 KiB$/m,
       /^Requests at once: +4$/m,
-      new RegExp(`small-q4_k_m.gguf +3.9 KiB +${"ab".repeat(32)}`),
+      new RegExp(`small-q4_k_m.gguf  3.9 KiB\n +sha256 ${"ab".repeat(32)}\n`),
       /Loaded +True/,
       /file:m\.yaml: +spec\.source, spec\.running/,
       /Normal +Loaded +answers/,
@@ -530,6 +532,42 @@ describe("other verbs", () => {
     expect(await done("status")).toMatch(
       /^Assistant: +ended, and starts again soon: it ended with code 1, started 3 times$/m,
     );
+  });
+});
+
+describe("a chat with a model that does not run", () => {
+  it("starts it, where a person wants that", async () => {
+    await using assistant = await inferenceHttp();
+    const [tiny] = assistant.service.known;
+    if (!tiny) throw new Error("the scripted service knows no model");
+    putModel(api.store, "small");
+    arrives("small");
+    const line = `chat small --assistant-url ${assistant.url}`;
+    const elsewhere = await berth(line.split(" "), { environment, input: "Hi" });
+    expect(elsewhere.code).toBe(1);
+    expect(elsewhere.errors).toMatch(
+      /model "small" does not run.*\ntry: +`berth models start small`/,
+    );
+    using person = terminal(line);
+    await person.shows("Model small does not run. Start it? [y/N]");
+    person.type(`y${key.enter}`);
+    await expect.poll(() => api.store.get("Model", "small")?.spec.running).toBe(true);
+    assistant.service.known = [tiny, { ...tiny, id: "small", aliases: [] }];
+    runs("small");
+    await person.shows("small, up to 2048 tokens");
+    person.type(`Hi${key.enter}`);
+    await person.shows("Hello there");
+    expect(assistant.service.requests[0]?.model).toBe("small");
+    person.type(key.end);
+    expect(await person.ended).toBe(0);
+  });
+
+  it("names what there is where nobody knows it", async () => {
+    await using assistant = await inferenceHttp();
+    const line = `chat nothing --assistant-url ${assistant.url}`;
+    const { code, errors } = await berth(line.split(" "), { environment, input: "Hi" });
+    expect(code).toBe(1);
+    expect(errors).toContain('the assistant has no model "nothing"');
   });
 });
 
