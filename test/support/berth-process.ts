@@ -14,6 +14,7 @@ import type { Kind } from "../../src/resources/kinds.ts";
 import type { AppDetails, ConditionView } from "../../src/resources/wire/apps.ts";
 import { dockerClient, dockerHost } from "./engine.ts";
 import { sweep, trackInstance } from "./engine-runs.ts";
+import { isProcessAlive, processesNaming } from "./processes.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
 /** A start takes a second or two; on a machine that runs all tests at once, several times that. */
@@ -247,7 +248,9 @@ export class BerthProcess implements AsyncDisposable {
     const child = this.#child;
     if (!child) return null;
     if (this.isRunning) {
-      const ended = new Promise((resolve) => child.once("close", resolve));
+      // An assistant that outlives a kill holds the streams open.
+      const end = signal === "SIGKILL" ? "exit" : "close";
+      const ended = new Promise((resolve) => child.once(end, resolve));
       child.kill(signal);
       await ended;
     }
@@ -378,9 +381,12 @@ export class BerthProcess implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill();
-    // Both go on without Berth, as apps do.
-    for (const pid of [await this.caddyPid(), await this.assistantPid()])
-      if (pid !== undefined) endProcess(pid);
+    // Both go on without Berth, as apps do; an assistant may be about to start, and have said nothing yet.
+    const assistants = await processesNaming(join(this.dataDir, "assistant"));
+    const left = [await this.caddyPid(), ...assistants].filter((pid) => pid !== undefined);
+    for (const pid of left) endProcess(pid);
+    // They write to what is removed next.
+    while (left.some(isProcessAlive)) await pause(10);
     if (!this.#options.docker)
       for (const instance of this.#instances) await sweep(this.docker, `${INSTANCE}=${instance}`);
     await rm(this.root, { recursive: true, force: true });

@@ -1,0 +1,41 @@
+import { readFileSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+
+/** False also for one that has ended, and that nobody has asked how. */
+export function isProcessAlive(pid: number): boolean {
+  try {
+    return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+/** The processes that this one has started, and those that they have. */
+export async function descendantsOf(pid: number): Promise<number[]> {
+  const parents = new Map<number, number>();
+  for (const process of await allProcesses()) {
+    const stat = await readFile(`/proc/${process}/stat`, "utf8").catch(() => "");
+    parents.set(process, Number(/^.*\) \S (\d+)/s.exec(stat)?.[1]));
+  }
+  const found: number[] = [];
+  for (let members = [pid]; members.length > 0; ) {
+    members = [...parents].flatMap(([child, parent]) => (members.includes(parent) ? [child] : []));
+    found.push(...members);
+  }
+  return found;
+}
+
+/** Those whose command line names something, such as a folder that is one test's alone. */
+export async function processesNaming(text: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const process of await allProcesses()) {
+    const command = await readFile(`/proc/${process}/cmdline`, "utf8").catch(() => "");
+    if (command.includes(text)) found.push(process);
+  }
+  return found;
+}
+
+async function allProcesses(): Promise<number[]> {
+  const entries = await readdir("/proc");
+  return entries.filter((entry) => /^\d+$/.test(entry)).map(Number);
+}
