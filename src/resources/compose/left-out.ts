@@ -57,7 +57,7 @@ const lost: Readonly<Record<string, Explanation>> = {
   pre_stop: ["nothing runs in a container beside its command"],
   provider: ["an App is made of an image"],
   use_api_socket: ["an App does not have the engine's socket"],
-  models: ["language models are the kind Model"],
+  models: ["language models are the kind Model", "a Model, and models of the App"],
   label_file: ["containers carry the labels of Berth only"],
 };
 

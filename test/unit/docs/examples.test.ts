@@ -10,6 +10,9 @@ import { World } from "../../support/world.ts";
 const folder = join(import.meta.dirname, "../../../examples/specs");
 const files = readdirSync(folder).filter((file) => file.endsWith(".yaml"));
 
+/** What the hub has under each of the names. */
+const aModel = { commit: "c1".repeat(20), bytes: 1_000, memoryBytes: 400 };
+
 test("the examples were seen", () => {
   expect(files.length).toBeGreaterThanOrEqual(8);
 });
@@ -20,6 +23,8 @@ describe.each(files)("examples/specs/%s", (file) => {
     const apps = manifests.filter((manifest) => isOfKind(manifest, "App"));
     const images = Object.fromEntries(apps.map((app) => [app.spec.image ?? "", {}]));
     await using world = new World({ images });
+    for (const { spec } of manifests.filter((manifest) => isOfKind(manifest, "Model")))
+      world.models.repositories.set(spec.source, aModel);
     world.boot();
     for (const manifest of manifests) applyTo(world, manifest);
     // What is to be built needs a repository, which is not here.
