@@ -6,6 +6,7 @@ import type { CliIo } from "../io.ts";
 import { isAlive } from "../process.ts";
 import { type Finding, finding } from "./check.ts";
 import { checkEngine } from "./engine.ts";
+import { checkFirewall } from "./firewall.ts";
 import { checkDataDir, checkSpecs } from "./folders.ts";
 import { checkGit } from "./ingress.ts";
 import { checkServer } from "./server.ts";
@@ -43,6 +44,7 @@ export async function examine(
     ...checkSpecs(patient),
     ...(await checkServer(patient)),
     checkGit(patient),
+    ...checkFirewall(),
   ];
 }
 
