@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { untilAborted } from "../../src/base/aborting.ts";
-import type { Clock } from "../../src/base/clock.ts";
-import { delay } from "../../src/base/clock.ts";
+import { deepEqual } from "../../src/base/canonical.ts";
+import { type Clock, delay } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
 import type {
   AssistantControl,
@@ -60,10 +60,21 @@ export class FakeModelWorld {
     this.resident.clear();
   }
 
+  /** Of the file at that path; undefined where it is no model. */
+  memoryOf(path: string): number | undefined {
+    for (const [source, repository] of this.repositories)
+      if (path.includes(resolvedOf(source, repository).key)) return repository.memoryBytes;
+    return undefined;
+  }
+
   /** Resolves when it is in memory. */
-  async load(request: LoadModel, memoryBytes: number): Promise<void> {
+  async load(request: LoadModel): Promise<void> {
     const failure = this.loadErrors.shift();
     const { id, path, contextTokens, sequences } = request;
+    const wanted = { contextTokens: contextTokens ?? null, sequences: sequences ?? null };
+    const there = this.resident.get(id);
+    const isAlike = there?.path === path && deepEqual(there.wanted, wanted);
+    if (isAlike && there.state === "resident") return;
     const model: AssistantModel = {
       id,
       path,
@@ -71,7 +82,7 @@ export class FakeModelWorld {
       state: "loading",
       pinned: true,
       memoryBytes: null,
-      wanted: { contextTokens: contextTokens ?? null, sequences: sequences ?? null },
+      wanted,
       contextTokens: null,
       sequences: null,
       loadedAt: null,
@@ -87,9 +98,13 @@ export class FakeModelWorld {
       this.memoryBytesMax - taken,
       request.memoryBytesMax ?? Number.POSITIVE_INFINITY,
     );
+    const memoryBytes = this.memoryOf(path);
     const problem =
       failure ??
-      (memoryBytes > free ? new BerthError("insufficient_memory", "there is no room") : undefined);
+      (memoryBytes === undefined ? notUsable() : undefined) ??
+      ((memoryBytes ?? 0) > free
+        ? new BerthError("insufficient_memory", "there is no room")
+        : undefined);
     if (problem) {
       const { code, message } = problem;
       this.resident.set(id, { ...model, state: "failed", error: { code, message } });
@@ -98,12 +113,16 @@ export class FakeModelWorld {
     this.resident.set(id, {
       ...model,
       state: "resident",
-      memoryBytes,
+      memoryBytes: memoryBytes ?? null,
       contextTokens: contextTokens ?? 4_096,
       sequences: sequences ?? 8,
       loadedAt: new Date(this.#clock.now()).toISOString(),
     });
   }
+}
+
+function notUsable(): BerthError {
+  return new BerthError("model_unusable", "it is no GGUF file");
 }
 
 export function resolvedOf(source: string, repository: FakeRepository): ResolvedModel {
@@ -245,7 +264,8 @@ export class FakeAssistant implements AssistantControl {
 
   async inspect(file: { readonly path: string }): Promise<InspectedModel> {
     this.#assertReachable();
-    const least = this.#memoryOf(file.path);
+    const least = this.#world.memoryOf(file.path);
+    if (least === undefined) throw notUsable();
     return {
       architecture: "llama",
       name: null,
@@ -261,7 +281,7 @@ export class FakeAssistant implements AssistantControl {
   async load(request: LoadModel, signal: AbortSignal): Promise<void> {
     this.#assertReachable();
     this.#world.calls.push(`load ${request.id}`);
-    await untilAborted(this.#world.load(request, this.#memoryOf(request.path)), signal);
+    await untilAborted(this.#world.load(request), signal);
   }
 
   async unload(id: string, signal: AbortSignal): Promise<void> {
@@ -273,12 +293,6 @@ export class FakeAssistant implements AssistantControl {
 
   async openDoors(): Promise<void> {
     this.#assertReachable();
-  }
-
-  #memoryOf(path: string): number {
-    for (const [source, repository] of this.#world.repositories)
-      if (path.includes(resolvedOf(source, repository).key)) return repository.memoryBytes;
-    throw new BerthError("model_unusable", "it is no GGUF file");
   }
 
   #assertReachable(): void {

@@ -29,7 +29,10 @@ export async function deleteModel(
     const unloading = jobs.ensure(name, {
       step: "unload",
       key: name,
-      run: (_, ending) => assistant.unload(name, ending),
+      run: async (_, ending) => {
+        await assistant.unload(name, ending);
+        return { step: "unload" };
+      },
     });
     if (unloading.type === "waiting" || unloading.type === "running")
       return { settled: true, requeueAfterMs: null };

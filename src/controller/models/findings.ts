@@ -24,7 +24,7 @@ export interface ModelFindings {
         readonly model: AssistantModel | undefined;
       };
   readonly plan: ModelPlan | null;
-  readonly job: { readonly step: JobStep; readonly state: JobState<unknown> } | undefined;
+  readonly job: { readonly step: JobStep; readonly state: JobState } | undefined;
   /** Why the spec cannot be worked with. */
   readonly refused: Reason | null;
 }

@@ -1,15 +1,22 @@
 import type { Clock } from "../../base/clock.ts";
 import { isAbort } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
+import type { ModelFacts, ResolvedModel } from "../../resources/model-status.ts";
 import type { DownloadProgress } from "./files/port.ts";
 import { TransferRate } from "./transfer-rate.ts";
 
 /** Downloads at once; more would only share the same line. */
 const DOWNLOADS_MAX = 2;
 
-export type JobStep = "resolve" | "download" | "verify" | "inspect" | "load" | "unload";
+/** What a job has brought, by its step. */
+export type JobResult =
+  | { readonly step: "resolve"; readonly model: ResolvedModel }
+  | { readonly step: "inspect"; readonly facts: ModelFacts }
+  | { readonly step: "download" | "verify" | "load" | "unload" };
 
-export type JobState<T> =
+export type JobStep = JobResult["step"];
+
+export type JobState =
   /** Another job of the model has to end first, or other downloads come first. */
   | { readonly type: "waiting" }
   | {
@@ -17,23 +24,23 @@ export type JobState<T> =
       readonly progress: DownloadProgress | null;
       readonly bytesPerSecond: number | null;
     }
-  | { readonly type: "done"; readonly value: T }
+  | { readonly type: "done"; readonly result: JobResult }
   | { readonly type: "failed"; readonly error: unknown };
 
-export interface JobRequest<T> {
+export interface JobRequest {
   readonly step: JobStep;
   /** What it is done for: another key is another job. */
   readonly key: string;
-  run(onProgress: (progress: DownloadProgress) => void, signal: AbortSignal): Promise<T>;
+  run(onProgress: (progress: DownloadProgress) => void, signal: AbortSignal): Promise<JobResult>;
 }
 
 interface Job {
   readonly step: JobStep;
   readonly key: string;
-  readonly run: JobRequest<unknown>["run"];
+  readonly run: JobRequest["run"];
   readonly stop: AbortController;
   readonly rate: TransferRate;
-  state: JobState<unknown>;
+  state: JobState;
 }
 
 /**
@@ -58,12 +65,9 @@ export class ModelJobs {
   }
 
   /** The model's job with this step and key, begun where there is none. One for something else is ended first. */
-  ensure<T>(model: string, request: JobRequest<T>): JobState<T> {
+  ensure(model: string, request: JobRequest): JobState {
     const known = this.#jobs.get(model);
-    if (known?.step === request.step && known.key === request.key) {
-      // The key stands for what the job is to bring.
-      return known.state as JobState<T>;
-    }
+    if (known?.step === request.step && known.key === request.key) return known.state;
     if (known) {
       this.cancel(model);
       if (this.#jobs.has(model)) return { type: "waiting" };
@@ -78,13 +82,11 @@ export class ModelJobs {
     };
     this.#jobs.set(model, job);
     this.#startNext();
-    return job.state as JobState<T>;
+    return job.state;
   }
 
   /** The job that there is, running or ended and not yet collected. */
-  current(
-    model: string,
-  ): { readonly step: JobStep; readonly state: JobState<unknown> } | undefined {
+  current(model: string): { readonly step: JobStep; readonly state: JobState } | undefined {
     return this.#jobs.get(model);
   }
 
@@ -110,12 +112,9 @@ export class ModelJobs {
       job.state = { type: "running", progress: null, bytesPerSecond: null };
       if (isDownload) this.#downloads += 1;
       this.#tasks.run(`${job.step} of a model`, async (ending) => {
-        const onEnding = () => job.stop.abort();
-        ending.addEventListener("abort", onEnding, { once: true });
         try {
-          await this.#work(model, job);
+          await this.#work(model, job, ending);
         } finally {
-          ending.removeEventListener("abort", onEnding);
           if (isDownload) this.#downloads -= 1;
           this.#startNext();
         }
@@ -123,16 +122,20 @@ export class ModelJobs {
     }
   }
 
-  async #work(model: string, job: Job): Promise<void> {
+  async #work(model: string, job: Job, ending: AbortSignal): Promise<void> {
+    const stop = () => job.stop.abort();
+    ending.addEventListener("abort", stop, { once: true });
     try {
-      const value = await job.run((progress) => {
+      const result = await job.run((progress) => {
         const bytesPerSecond = job.rate.at(progress);
         job.state = { type: "running", progress, bytesPerSecond };
       }, job.stop.signal);
-      job.state = { type: "done", value };
+      job.state = { type: "done", result };
     } catch (error) {
       job.state = { type: "failed", error };
       if (job.stop.signal.aborted && isAbort(error)) job.state = { type: "waiting" };
+    } finally {
+      ending.removeEventListener("abort", stop);
     }
     if (job.stop.signal.aborted && this.#jobs.get(model) === job) this.#jobs.delete(model);
     this.#onSettled(model);

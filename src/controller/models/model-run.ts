@@ -18,7 +18,7 @@ import {
   tokenOf,
 } from "./desired.ts";
 import { asError, failed } from "./failure.ts";
-import type { JobRequest, JobStep } from "./jobs.ts";
+import type { JobRequest, JobResult, JobStep } from "./jobs.ts";
 import { factsKey, observeModel } from "./observe.ts";
 import { type ModelOperation, type ModelPlan, type ObservedModel, planModel } from "./plan.ts";
 import { modelStatus } from "./status.ts";
@@ -121,19 +121,15 @@ export class ModelRun {
 
   /** Sees to a step: true where it has ended, well or badly, false while it goes on. */
   #begin(operation: ModelOperation, observed: ObservedModel): boolean {
-    switch (operation.type) {
-      case "resolveSource":
-        return this.#resolve();
-      case "downloadFiles":
-      case "verifyFiles":
-        return this.#fetch(operation.type === "downloadFiles" ? "download" : "verify");
-      case "inspectFile":
-        return this.#inspect(observed);
-      case "unloadModel":
-        return this.#unload();
-      case "loadModel":
-        return this.#load(observed);
-    }
+    const begin: Readonly<Record<JobStep, () => boolean>> = {
+      resolve: () => this.#resolve(),
+      download: () => this.#fetch("download"),
+      verify: () => this.#fetch("verify"),
+      inspect: () => this.#inspect(observed),
+      unload: () => this.#unload(),
+      load: () => this.#load(observed),
+    };
+    return begin[steps[operation.type]]();
   }
 
   #resolve(): boolean {
@@ -145,9 +141,14 @@ export class ModelRun {
       {
         step: "resolve",
         key: digestOf([inputs, token ?? null, this.#memory.retriedAt]),
-        run: (_, signal) => sources.resolve({ ...request, token }, signal),
+        run: async (_, signal) => {
+          const model = await sources.resolve({ ...request, token }, signal);
+          return { step: "resolve", model };
+        },
       },
-      (model) => {
+      (result) => {
+        if (result.step !== "resolve") return;
+        const { model } = result;
         const isSame = this.#memory.pin?.model.key === model.key;
         this.#remember({
           pin: { inputs, model },
@@ -181,11 +182,12 @@ export class ModelRun {
     return this.#job(
       {
         step,
-        key: digestOf([model.key, this.#memory.retriedAt]),
-        run: (onProgress, signal) =>
-          step === "download"
-            ? files.download(model, { token, onProgress }, signal)
-            : files.verify(model, signal),
+        key: digestOf([model.key, token ?? null, this.#memory.retriedAt]),
+        run: async (onProgress, signal) => {
+          if (step === "download") await files.download(model, { token, onProgress }, signal);
+          else await files.verify(model, signal);
+          return { step };
+        },
       },
       () => {},
       (error) => {
@@ -207,14 +209,13 @@ export class ModelRun {
       {
         step: "inspect",
         key,
-        run: (_, signal) =>
-          this.#context.assistant.inspect(
-            { id, path: stored.path, contextTokens, sequences },
-            signal,
-          ),
+        run: async (_, signal) => {
+          const file = { id, path: stored.path, contextTokens, sequences };
+          return { step: "inspect", facts: await this.#context.assistant.inspect(file, signal) };
+        },
       },
-      (facts) => {
-        this.#facts = facts;
+      (result) => {
+        if (result.step === "inspect") this.#facts = result.facts;
         this.#remember({ factsOf: key });
       },
     );
@@ -222,14 +223,14 @@ export class ModelRun {
 
   #unload(): boolean {
     const { name } = this.#desired;
-    return this.#job(
-      {
-        step: "unload",
-        key: name,
-        run: (_, signal) => this.#context.assistant.unload(name, signal),
+    return this.#job({
+      step: "unload",
+      key: name,
+      run: async (_, signal) => {
+        await this.#context.assistant.unload(name, signal);
+        return { step: "unload" };
       },
-      () => {},
-    );
+    });
   }
 
   #load(observed: ObservedModel): boolean {
@@ -242,20 +243,20 @@ export class ModelRun {
     const verdict = assistant.reachable ? assistant.verdict : undefined;
     const memoryBytesMax = verdict?.type === "fits" ? verdict.bytesMax : undefined;
     const request = { id, aliases, path: stored.path, contextTokens, sequences, gpu };
-    return this.#job(
-      {
-        step: "load",
-        key: digestOf(request),
-        run: (_, signal) => this.#context.assistant.load({ ...request, memoryBytesMax }, signal),
+    return this.#job({
+      step: "load",
+      key: digestOf(request),
+      run: async (_, signal) => {
+        await this.#context.assistant.load({ ...request, memoryBytesMax }, signal);
+        return { step: "load" };
       },
-      () => {},
-    );
+    });
   }
 
   /** `onFailed` may take a failure as something to go on with. */
-  #job<T>(
-    request: JobRequest<T>,
-    onDone: (value: T) => void,
+  #job(
+    request: JobRequest,
+    onDone: (result: JobResult) => void = () => {},
     onFailed: (error: Error) => boolean = () => false,
   ): boolean {
     const { jobs } = this.#context;
@@ -265,7 +266,7 @@ export class ModelRun {
     jobs.collect(name);
     if (state.type === "done") {
       this.#done(request.step);
-      onDone(state.value);
+      onDone(state.result);
       return true;
     }
     const error = asError(state.error);

@@ -1,0 +1,119 @@
+import { describe, expect, test } from "vitest";
+import type { AssistantControl } from "../../../src/controller/models/assistant/port.ts";
+
+/** An assistant with two files on its disk: one that it can load, and one that is none. */
+export interface AssistantHarness extends AsyncDisposable {
+  readonly assistant: AssistantControl;
+  readonly good: string;
+  readonly broken: string;
+  /** Ends it, so that nobody answers. */
+  end(): Promise<void>;
+  /** Runs what waits for time. */
+  readonly settle: <T>(work: Promise<T>) => Promise<T>;
+}
+
+const never = new AbortController().signal;
+
+const request = (
+  path: string,
+  fields: { contextTokens?: number; memoryBytesMax?: number } = {},
+) => ({
+  id: "one",
+  aliases: [],
+  path,
+  contextTokens: fields.contextTokens,
+  sequences: 2,
+  memoryBytesMax: fields.memoryBytesMax,
+  gpu: undefined,
+});
+
+/** What every `AssistantControl` keeps to. */
+export function assistantContract(name: string, open: () => Promise<AssistantHarness>): void {
+  describe(`the assistant's control: ${name}`, () => {
+    test("a model is looked at, loaded with what was asked for, and unloaded", async () => {
+      await using harness = await open();
+      const { assistant, good, settle } = harness;
+      const before = await settle(assistant.state(never));
+      expect(before.memoryBytesMax).toBeGreaterThan(0);
+      expect(before.models.find(({ id }) => id === "one")).toBeUndefined();
+      const file = { id: "one", path: good, contextTokens: undefined, sequences: 2 };
+      const facts = await settle(assistant.inspect(file, never));
+      expect(facts.memoryBytes.least).toBeLessThanOrEqual(facts.memoryBytes.wanted);
+      await settle(assistant.load(request(good, { contextTokens: 256 }), never));
+      const { models } = await settle(assistant.state(never));
+      expect(models.find(({ id }) => id === "one")).toMatchObject({
+        path: good,
+        state: "resident",
+        pinned: true,
+        recovering: false,
+        wanted: { contextTokens: 256, sequences: 2 },
+        contextTokens: 256,
+        sequences: 2,
+        error: null,
+        memoryBytes: expect.any(Number),
+        loadedAt: expect.stringMatching(/Z$/),
+      });
+      await settle(assistant.unload("one", never));
+      const after = await settle(assistant.state(never));
+      expect(after.models.find(({ id }) => id === "one")).toBeUndefined();
+    });
+
+    test("other settings exchange what is there; the same ones change nothing", async () => {
+      await using harness = await open();
+      const { assistant, good, settle } = harness;
+      await settle(assistant.load(request(good, { contextTokens: 256 }), never));
+      const first = (await settle(assistant.state(never))).models.find(({ id }) => id === "one");
+      await settle(assistant.load(request(good, { contextTokens: 256 }), never));
+      const same = (await settle(assistant.state(never))).models.find(({ id }) => id === "one");
+      expect(same).toEqual(first);
+      await settle(assistant.load(request(good, { contextTokens: 512 }), never));
+      const other = (await settle(assistant.state(never))).models.find(({ id }) => id === "one");
+      expect(other).toMatchObject({ state: "resident", contextTokens: 512 });
+    });
+
+    test("unloading what is not there is done", async () => {
+      await using harness = await open();
+      await expect(
+        harness.settle(harness.assistant.unload("nobody", never)),
+      ).resolves.toBeUndefined();
+    });
+
+    test("a file that is no model is refused, and stays known as failed until it is unloaded", async () => {
+      await using harness = await open();
+      const { assistant, broken, settle } = harness;
+      const file = { id: "one", path: broken, contextTokens: undefined, sequences: undefined };
+      await expect(settle(assistant.inspect(file, never))).rejects.toMatchObject({
+        code: "model_unusable",
+      });
+      await expect(settle(assistant.load(request(broken), never))).rejects.toMatchObject({
+        code: "model_unusable",
+      });
+      const { models } = await settle(assistant.state(never));
+      expect(models.find(({ id }) => id === "one")).toMatchObject({
+        state: "failed",
+        recovering: false,
+        error: { code: "model_unusable" },
+      });
+      await settle(assistant.unload("one", never));
+    });
+
+    test("what does not fit is refused with insufficient_memory", async () => {
+      await using harness = await open();
+      const { assistant, good, settle } = harness;
+      await expect(
+        settle(assistant.load(request(good, { memoryBytesMax: 1 }), never)),
+      ).rejects.toMatchObject({ code: "insufficient_memory" });
+    });
+
+    test("where nobody answers, every call says so", async () => {
+      await using harness = await open();
+      const { assistant, good, settle } = harness;
+      await harness.end();
+      const unreachable = { code: "assistant_unreachable" };
+      await expect(settle(assistant.state(never))).rejects.toMatchObject(unreachable);
+      await expect(settle(assistant.load(request(good), never))).rejects.toMatchObject(unreachable);
+      await expect(settle(assistant.unload("one", never))).rejects.toMatchObject(unreachable);
+      await expect(settle(assistant.openDoors([], never))).rejects.toMatchObject(unreachable);
+    });
+  });
+}

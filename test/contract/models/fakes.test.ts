@@ -1,0 +1,67 @@
+import { BerthError } from "../../../src/base/errors.ts";
+import {
+  FakeAssistant,
+  FakeModelFiles,
+  FakeModelWorld,
+  FakeSources,
+  resolvedOf,
+} from "../../support/fake-models.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
+import { assistantContract } from "./assistant-contract.ts";
+import { filesContract } from "./files-contract.ts";
+import { sourcesContract } from "./sources-contract.ts";
+
+const repository = { commit: "ab".repeat(20), bytes: 1_000, memoryBytes: 300 };
+const disposable = { [Symbol.asyncDispose]: async () => {} };
+
+function openWorld() {
+  const clock = new VirtualClock();
+  const world = new FakeModelWorld(clock);
+  const settle = async <T>(work: Promise<T>): Promise<T> => {
+    work.catch(() => {});
+    await clock.advance(60_000);
+    return work;
+  };
+  return { clock, world, settle };
+}
+
+filesContract("the fake", async () => {
+  const { clock, world, settle } = openWorld();
+  return {
+    ...disposable,
+    settle,
+    files: new FakeModelFiles(world, clock),
+    model: async (name) => resolvedOf(`org/${name}`, repository),
+    cutNext: () => world.downloadErrors.push(new BerthError("hub_unreachable", "cut")),
+    lieNext: () => world.downloadErrors.push(new BerthError("digest_mismatch", "another file")),
+    damage: async ({ key }) => void world.damaged.add(key),
+  };
+});
+
+assistantContract("the fake", async () => {
+  const { clock, world, settle } = openWorld();
+  world.repositories.set("org/one", repository);
+  const { key, files } = resolvedOf("org/one", repository);
+  return {
+    ...disposable,
+    settle,
+    assistant: new FakeAssistant(world, clock),
+    good: `/models/${key}/${files[0]?.name}`,
+    broken: "/models/nothing.gguf",
+    end: async () => {
+      world.isReachable = false;
+    },
+  };
+});
+
+sourcesContract("the fake", async () => {
+  const { world } = openWorld();
+  world.repositories.set("org/one", repository);
+  return {
+    ...disposable,
+    sources: new FakeSources(world),
+    commit: async () =>
+      void world.repositories.set("org/one", { ...repository, commit: "cd".repeat(20) }),
+    failNext: () => world.resolveErrors.push(new BerthError("hub_unreachable", "no answer")),
+  };
+});

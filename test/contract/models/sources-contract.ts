@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import type { ModelSources, SourceRequest } from "../../../src/controller/models/hub/port.ts";
+
+/** A hub with the repository `org/one`, of which a file is known by size and digest. */
+export interface SourcesHarness extends AsyncDisposable {
+  readonly sources: ModelSources;
+  /** Another commit of `org/one`, with another file. */
+  commit(): Promise<void>;
+  /** The hub does not answer the next call. */
+  failNext(): void;
+}
+
+const never = new AbortController().signal;
+const request = (source: string): SourceRequest => ({
+  source,
+  file: undefined,
+  quantization: undefined,
+  revision: undefined,
+  sha256: undefined,
+  token: undefined,
+});
+
+/** What every `ModelSources` keeps to. */
+export function sourcesContract(name: string, open: () => Promise<SourcesHarness>): void {
+  describe(`model sources: ${name}`, () => {
+    test("a repository stands for a commit, and for files of known size and digest", async () => {
+      await using harness = await open();
+      const model = await harness.sources.resolve(request("org/one"), never);
+      expect(model.commit).toMatch(/^[0-9a-f]{40}$/);
+      expect(model.files).toHaveLength(1);
+      expect(model.files[0]).toMatchObject({
+        sizeBytes: expect.any(Number),
+        sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
+        location: { type: "url" },
+      });
+      expect(await harness.sources.resolve(request("org/one"), never)).toEqual(model);
+    });
+
+    test("other bytes have another key", async () => {
+      await using harness = await open();
+      const before = await harness.sources.resolve(request("org/one"), never);
+      await harness.commit();
+      const after = await harness.sources.resolve(request("org/one"), never);
+      expect(after.key).not.toBe(before.key);
+      expect(after.commit).not.toBe(before.commit);
+    });
+
+    test("one that is not there is named", async () => {
+      await using harness = await open();
+      await expect(harness.sources.resolve(request("org/nowhere"), never)).rejects.toMatchObject({
+        code: expect.stringMatching(/^hub_(not_found|denied)$/),
+        message: expect.stringContaining("org/nowhere"),
+      });
+    });
+
+    test("a hub that does not answer is worth another try", async () => {
+      await using harness = await open();
+      harness.failNext();
+      await expect(harness.sources.resolve(request("org/one"), never)).rejects.toMatchObject({
+        code: "hub_unreachable",
+      });
+      await harness.sources.resolve(request("org/one"), never);
+    });
+
+    test("the spec's own token is what a download is asked for with", async () => {
+      await using harness = await open();
+      const model = await harness.sources.resolve(request("org/one"), never);
+      expect(harness.sources.tokenFor(model, "mine")).toBe("mine");
+    });
+
+    test("whoever leaves ends it", async () => {
+      await using harness = await open();
+      const leaving = new AbortController();
+      leaving.abort();
+      await expect(
+        harness.sources.resolve(request("org/one"), leaving.signal),
+      ).rejects.toMatchObject({ name: "AbortError" });
+    });
+  });
+}
