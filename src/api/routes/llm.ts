@@ -213,6 +213,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
             ready: false,
             running: false,
             message: "deleted",
+            error: null,
           };
     },
   );

@@ -1,3 +1,4 @@
+import { formatBytes } from "../../base/units.ts";
 import type { ModelProgress } from "../../controller/port.ts";
 import type { ModelPhase, ModelStatus } from "../../resources/model-status.ts";
 import type { Resource } from "../../resources/resource.ts";
@@ -41,7 +42,7 @@ export function modelState(
     downloaded_bytes: downloaded,
     progress: isWhole ? 1 : part(transfer?.doneBytes ?? stored, size),
     bytes_per_second: transfer?.bytesPerSecond ?? null,
-    message: messageOf(model),
+    message: transfer && isObserved(model) ? transferText(transfer, size) : messageOf(model),
     error: errorOf(model),
   };
 }
@@ -81,6 +82,16 @@ function messageOf(model: Resource<"Model">): string {
   const stalled = findCondition(status.conditions, "Stalled");
   if (stalled?.status === "True") return stalled.message;
   return findCondition(status.conditions, "Ready")?.message ?? "";
+}
+
+/** Newer than what the status says, which is not written for each percent. */
+function transferText({ step, doneBytes }: ModelProgress, size: number | null): string {
+  const done =
+    size === null ? formatBytes(doneBytes) : `${Math.floor(100 * part(doneBytes, size))} %`;
+  const all = size === null ? "" : ` of ${formatBytes(size)}`;
+  return step === "verifying"
+    ? `${done}${all} compared with its digest`
+    : `${done}${all} downloaded`;
 }
 
 /** Why it failed, or what is tried again; null while all goes well. */

@@ -133,6 +133,7 @@ describe("the list of models", () => {
       step: "verifying",
       downloaded_bytes: 4000,
       progress: 0.25,
+      message: "25 % of 3.9 KiB compared with its digest",
     });
   });
 

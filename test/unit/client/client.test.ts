@@ -83,16 +83,12 @@ describe("the client", () => {
     const applied = await client.apply({ manifests: [manifest], manager: "cli" });
     expect(applied.results).toMatchObject([{ kind: "Model", action: "created" }]);
     expect((await client.models.list()).models[0]?.id).toBe("org/small");
-    for (const call of [
-      () => client.models.download("org/small"),
-      () => client.models.start("org/small"),
-      () => client.models.stop(),
-    ]) {
-      await expect(call()).rejects.toMatchObject({ status: 501, code: "not_implemented" });
-    }
+    expect(await client.models.start("org/small")).toMatchObject({ model: { name: "small" } });
+    expect(await client.models.stop()).toMatchObject({ models: [{ name: "small" }] });
+    await expect(client.models.get("nobody")).rejects.toMatchObject({ code: "not_found" });
     expect((await client.resources.list("Model")).total).toBe(1);
     expect((await client.resources.get("Model", "small")).kind).toBe("Model");
-    expect((await client.resources.delete("Model", "small")).state).toBe("deleted");
+    expect((await client.resources.delete("Model", "small")).state).toBe("deleting");
     expect((await client.events.list({ limit: 5 })).events).toEqual([]);
     expect((await client.events.audit({ limit: 2 })).entries).toHaveLength(2);
     expect((await client.openapi())["openapi"]).toBe("3.1.0");

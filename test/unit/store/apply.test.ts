@@ -37,7 +37,7 @@ const snapshot = (store: Store) => ({
 });
 
 describe("apply: a new resource", () => {
-  it("has generation 1, a finalizer where it is an App, and no status", () => {
+  it("has generation 1, a finalizer where it is an App or a Model, and no status", () => {
     const { store } = open();
     const { resource, created, changes } = store.apply(
       app("web", "file:web.yaml", { image: "nginx:1" }, { labels: { team: "a" } }),
@@ -68,7 +68,7 @@ describe("apply: a new resource", () => {
     expect(resource.metadata.uid).toMatch(/^[0-9a-f-]{36}$/);
     expect(store.get("App", "web")).toEqual(resource);
     const model = store.apply({ ...app("m", "api", { source: "org/m" }), kind: "Model" });
-    expect(model.resource.metadata.finalizers).toEqual([]);
+    expect(model.resource.metadata.finalizers).toEqual([MODEL_FINALIZER]);
   });
 
   it("outlives a restart, byte for byte", async () => {
