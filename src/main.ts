@@ -237,6 +237,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
   await writeReadyFile(join(config.dataDir, "run", "berth.json"), ready);
   logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
 
+  // First of all, and beside the rest: it may take most of the time that there is.
+  starting.defer(() => void assistant.end().catch(() => {}));
   const parts = starting.move();
   let closing: Promise<void> | undefined;
   const ended = new EventEmitter();
@@ -260,32 +262,45 @@ function openAssistant(options: {
   readonly logger: Logger;
   readonly version: string;
   readonly onChange: () => void;
-}): { control: AssistantControl; daemon: AssistantDaemon; start: () => void } {
+}): {
+  readonly control: AssistantControl;
+  readonly daemon: AssistantDaemon;
+  readonly start: () => void;
+  /** Begins to end it, and resolves when it has ended; `starting` waits for that too. */
+  readonly end: () => Promise<void>;
+} {
   const { config, starting, store, clock, logger, version } = options;
   const { assistant, logFormat, logLevel } = config;
-  if (!assistant) return { control: assistantOff, daemon: assistantOff, start: () => {} };
+  if (!assistant)
+    return {
+      control: assistantOff,
+      daemon: assistantOff,
+      start: () => {},
+      end: async () => {},
+    };
   const calls = new ControlCalls({ dataDir: assistant.dataDir });
   starting.defer(() => calls[Symbol.dispose]());
-  const supervisor = starting.use(
-    new AssistantSupervisor({
-      program: [process.execPath, join(import.meta.dirname, "../bin/berth")],
-      settings: assistant,
-      owner: store.instanceId,
-      environment: childEnvironment(),
-      version,
-      logFormat,
-      logLevel,
-      calls,
-      clock,
-      logger,
-      onChange: (_report, event) => {
-        if (event) store.events.record({ kind: null, name: "", ...event });
-        options.onChange();
-      },
-    }),
-  );
+  const supervisor = new AssistantSupervisor({
+    program: [process.execPath, join(import.meta.dirname, "../bin/berth")],
+    settings: assistant,
+    owner: store.instanceId,
+    environment: childEnvironment(),
+    version,
+    logFormat,
+    logLevel,
+    calls,
+    clock,
+    logger,
+    onChange: (_report, event) => {
+      if (event) store.events.record({ kind: null, name: "", ...event });
+      options.onChange();
+    },
+  });
+  let ended: Promise<void> | undefined;
+  const end = () => (ended ??= supervisor[Symbol.asyncDispose]());
+  starting.defer(end);
   const start = () => supervisor.start();
-  return { control: new ControlClient({ calls }), daemon: supervisor, start };
+  return { control: new ControlClient({ calls }), daemon: supervisor, start, end };
 }
 
 /**
