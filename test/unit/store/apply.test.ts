@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { ConflictError, InvalidSpecError } from "../../../src/base/errors.ts";
-import { APP_FINALIZER, RESTARTED_AT } from "../../../src/resources/resource.ts";
+import { APP_FINALIZER, MODEL_FINALIZER, RESTARTED_AT } from "../../../src/resources/resource.ts";
 import { leavesOf } from "../../../src/store/leaves.ts";
 import type { ApplyIntent, Store } from "../../../src/store/store.ts";
 import { openTestStore, type TestStore } from "../../support/store.ts";
