@@ -141,6 +141,7 @@ export class Downloader implements AsyncDisposable {
       () => this.#begin(key, file, url, content, token),
       signal,
     );
+    state.verifiedBytes = result.sizeBytes;
     return turns.run(async () => {
       const { sha256 } = result.digests;
       // Another model that waited for the same may have been quicker.

@@ -1,0 +1,84 @@
+import { execFileSync } from "node:child_process";
+import { statfs, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { BerthError } from "../../src/base/errors.ts";
+import { bytesOf, DownloadWorld, MIB, never, readStored, watching } from "./world.ts";
+
+const NAME = "m.gguf";
+const SIZE = 24 * MIB;
+
+function asRoot(program: string, ...args: string[]): void {
+  const isRoot = process.getuid?.() === 0;
+  const [command, words] = isRoot ? [program, args] : ["sudo", ["-n", program, ...args]];
+  execFileSync(command, words, { stdio: ["ignore", "ignore", "pipe"] });
+}
+
+describe("a disk that is full", () => {
+  let bytes: Buffer;
+  let world: DownloadWorld;
+
+  beforeEach(async () => {
+    bytes = bytesOf(SIZE);
+    world = await DownloadWorld.open({ [NAME]: bytes });
+    asRoot("mount", "-t", "tmpfs", "-o", "size=32m,mode=700", "tmpfs", world.dir);
+  });
+
+  afterEach(async () => {
+    asRoot("umount", world.dir);
+    await world[Symbol.asyncDispose]();
+  });
+
+  it("is seen before the first byte, with what is missing", async () => {
+    const model = world.model("key", { [NAME]: bytes });
+    const error = await world
+      .disk()
+      .download(model, watching(), never)
+      .catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "disk_full" });
+    if (!(error instanceof BerthError)) throw error;
+    expect(error.message).toMatch(
+      /takes 24 MiB more, and 3\d(\.\d)? MiB are free .*: 5\d(\.\d)? MiB are missing/,
+    );
+    expect(error.message).not.toContain(world.dir);
+    expect(world.hub.requests).toEqual([]);
+  });
+
+  it("is counted for all downloads together", async () => {
+    const contents = { a: bytesOf(40 * MIB), b: bytesOf(40 * MIB) };
+    await world.hub.addRepository({ id: "org/model", files: contents });
+    world.hub.faults.add({ on: "resolve", type: "hang" });
+    const disk = world.disk({ freeBytes: async () => 140 * MIB });
+    const abort = new AbortController();
+    const model = (name: "a" | "b") => world.model(name, { [name]: contents[name] });
+    const first = disk.download(model("a"), watching(), abort.signal).catch(() => undefined);
+    // 40 MiB and what stays free: there would be room for either of them.
+    await expect(disk.download(model("b"), watching(), never)).rejects.toMatchObject({
+      code: "disk_full",
+      details: { neededBytes: 80 * MIB },
+    });
+    abort.abort();
+    await first;
+  });
+
+  it("half way ends the download, keeps what has come, and goes on when there is room", async () => {
+    const model = world.model("key", { [NAME]: bytes });
+    const filler = join(world.dir, "filler");
+    await writeFile(filler, Buffer.alloc(20 * MIB));
+    // As if another had taken the space after it was looked at.
+    const disk = world.disk({ freeBytes: async () => 1000 * MIB });
+    await expect(disk.download(model, watching(), never)).rejects.toMatchObject({
+      code: "disk_full",
+      message: expect.stringContaining("became full"),
+    });
+    const kept = await disk.storedBytes(model);
+    const { blocks, bavail } = await statfs(world.dir);
+    expect([bavail, blocks > 0]).toEqual([0, true]);
+    expect(kept).toBeGreaterThan(4 * MIB);
+    asRoot("rm", filler);
+    const before = world.hub.bytesSent;
+    const { path } = await disk.download(model, watching(), never);
+    expect((await readStored(path)).equals(bytes)).toBe(true);
+    expect(world.hub.bytesSent - before).toBe(SIZE - kept);
+  });
+});

@@ -1,0 +1,140 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { ModelDisk } from "../../src/controller/models/files/model-disk.ts";
+import type { ResolvedModel } from "../../src/controller/models/hub/port.ts";
+import { bytesOf, DownloadWorld, MIB, never, readStored, watching, withFile } from "./world.ts";
+
+const SIZE = 12 * MIB;
+const NAME = "m.gguf";
+
+describe("two models of one content", () => {
+  let world: DownloadWorld;
+  let bytes: Buffer;
+  let disk: ModelDisk;
+  let first: ResolvedModel;
+  let second: ResolvedModel;
+
+  beforeEach(async () => {
+    bytes = bytesOf(SIZE);
+    world = await DownloadWorld.open({ [NAME]: bytes });
+    disk = world.disk();
+    first = world.model("first", { [NAME]: bytes });
+    second = withFile(world.model("second", { [NAME]: bytes }), { name: "other.gguf" });
+  });
+
+  afterEach(async () => {
+    await world[Symbol.asyncDispose]();
+  });
+
+  it("are brought by one transfer, and both are told how far it is", async () => {
+    const [a, b] = [watching(), watching()];
+    const stored = await Promise.all([
+      disk.download(first, a, never),
+      disk.download(second, b, never),
+    ]);
+    for (const { path } of stored) expect((await readStored(path)).equals(bytes)).toBe(true);
+    expect(world.hub.bytesSent).toBe(SIZE);
+    for (const { told } of [a, b]) {
+      expect(told.at(-1)).toMatchObject({ doneBytes: SIZE, totalBytes: SIZE });
+      expect(told.length).toBeGreaterThan(1);
+    }
+    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
+  });
+
+  it("one after the other cost one transfer", async () => {
+    await disk.download(first, watching(), never);
+    expect(await disk.find(second)).toBeUndefined();
+    expect(await disk.storedBytes(second)).toBe(SIZE);
+    const { path } = await disk.download(second, watching(), never);
+    expect((await readStored(path)).equals(bytes)).toBe(true);
+    expect(world.hub.bytesSent).toBe(SIZE);
+  });
+
+  it("go on for one when the other is aborted", async () => {
+    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
+    const abort = new AbortController();
+    const leaving = disk.download(first, watching(), abort.signal);
+    const staying = disk.download(second, watching(), never);
+    leaving.catch(() => {});
+    await moreThan(MIB, () => world.hub.bytesSent);
+    abort.abort();
+    await expect(leaving).rejects.toMatchObject({ name: "AbortError" });
+    expect((await readStored((await staying).path)).equals(bytes)).toBe(true);
+    // Slow parts are divided, and what was on its way then comes twice.
+    expect(world.hub.bytesSent).toBeLessThan(SIZE + 2 * MIB);
+  });
+
+  it("stop when both are aborted, and what has come is kept", async () => {
+    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
+    const abort = new AbortController();
+    const both = [first, second].map((model) => disk.download(model, watching(), abort.signal));
+    await moreThan(3 * MIB, () => world.hub.bytesSent);
+    abort.abort();
+    for (const one of both) await expect(one).rejects.toMatchObject({ name: "AbortError" });
+    const kept = await disk.storedBytes(first);
+    expect(kept).toBeGreaterThan(MIB);
+    world.hub.faults.clear();
+    // At once, on the same disk: the transfer that was aborted is over.
+    const before = world.hub.bytesSent;
+    await disk.download(second, watching(), never);
+    expect(world.hub.bytesSent - before).toBe(SIZE - kept);
+  });
+
+  it("do not share a refusal: the one with the token gets it", async () => {
+    const url = await world.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
+    const [without, withToken] = [first, second].map((model) =>
+      withFile(model, { location: { type: "url", url } }),
+    );
+    if (!without || !withToken) throw new Error("two models");
+    const results = await Promise.allSettled([
+      disk.download(without, watching(), never),
+      disk.download(withToken, watching(world.hub.token), never),
+    ]);
+    expect(results[0]).toMatchObject({ status: "rejected", reason: { code: "hub_denied" } });
+    expect(results[1]).toMatchObject({ status: "fulfilled" });
+  });
+});
+
+describe("progress", () => {
+  it("is told some ten times a second, and grows", async () => {
+    const bytes = bytesOf(6 * MIB);
+    await using world = await DownloadWorld.open({ [NAME]: bytes });
+    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
+    const watched = watching();
+    const start = performance.now();
+    await world.disk({ partsMax: 1 }).download(world.model("k", { [NAME]: bytes }), watched, never);
+    const tenths = (performance.now() - start) / 100;
+    expect(watched.told.length).toBeLessThan(tenths + 4);
+    expect(watched.told.length).toBeGreaterThan(4);
+    const done = watched.told
+      .filter(({ step }) => step === "downloading")
+      .map(({ doneBytes }) => doneBytes);
+    expect(done).toEqual(done.toSorted((a, b) => a - b));
+  });
+});
+
+describe("a cap on bandwidth", () => {
+  it("holds for all downloads together, within 15 %", async () => {
+    const contents = { "a.gguf": bytesOf(6 * MIB), "b.gguf": bytesOf(6 * MIB) };
+    await using world = await DownloadWorld.open(contents);
+    const disk = world.disk({ bandwidthBytesPerSecond: 4 * MIB });
+    const start = performance.now();
+    await Promise.all(
+      Object.entries(contents).map(([name, bytes]) =>
+        disk.download(world.model(name, { [name]: bytes }), watching(), never),
+      ),
+    );
+    const seconds = (performance.now() - start) / 1000;
+    expect(seconds).toBeGreaterThan(3 * 0.85);
+    expect(seconds).toBeLessThan(3 * 1.15);
+  });
+});
+
+async function moreThan(bytes: number, look: () => number): Promise<void> {
+  for (const deadline = Date.now() + 30_000; look() <= bytes; ) {
+    if (Date.now() > deadline) throw new Error(`never more than ${bytes} bytes: ${look()}`);
+    await pause(10);
+  }
+}
