@@ -48,7 +48,7 @@ export function failed(
       step,
       count,
       reason: passing[code] ?? "WillRetry",
-      message: `${message}; it is tried again`,
+      message: /tries? again|tried again/.test(message) ? message : `${message}; it is tried again`,
       retryAt: context.nowMs + delayMs,
     },
   };

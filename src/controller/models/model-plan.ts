@@ -9,6 +9,7 @@ import type { ModelContext } from "./context.ts";
 import { desiredModel, missingCredential } from "./desired.ts";
 import { observeModel } from "./observe.ts";
 import { planModel } from "./plan.ts";
+import { obeyRetry } from "./retry.ts";
 
 /** What a reconcile of this Model would do, from the same parts that the reconciler uses. */
 export async function modelPlan(
@@ -22,9 +23,11 @@ export async function modelPlan(
   const stored = store.get("Model", name);
   const asked = spec ?? stored?.spec;
   if (!asked) throw new NotFoundError(`there is no model "${name}"`, "berth models ls lists them");
-  const resource = asIf("Model", name, stored, asked);
-  const desired = desiredModel(resource);
   const planned = alongside.map((one) => one.resource).filter(isModel);
+  const written = planned.find(({ metadata }) => metadata.name === name);
+  const resource = asIf("Model", name, stored, asked, written?.metadata.annotations);
+  const desired = desiredModel(resource);
+  const memory = obeyRetry({ ...emptyModelMemory, ...stored?.status?.memory }, desired);
   const all = [
     ...store
       .list("Model")
@@ -33,7 +36,7 @@ export async function modelPlan(
   ];
   const observed = await observeModel({
     desired,
-    memory: { ...emptyModelMemory, ...stored?.status?.memory },
+    memory,
     facts: stored?.status?.facts ?? null,
     files,
     sight: await watch.look(signal),
@@ -52,7 +55,7 @@ export async function modelPlan(
       cause,
     })),
     changes: specChanges(stored?.spec ?? {}, asked),
-    blockedBy: (refused ?? stored?.status?.memory.stalled ?? plan.blockedBy)?.message ?? null,
+    blockedBy: (refused ?? memory.stalled ?? plan.blockedBy)?.message ?? null,
   };
 }
 

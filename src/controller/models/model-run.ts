@@ -21,6 +21,7 @@ import { asError, failed } from "./failure.ts";
 import type { JobRequest, JobResult, JobStep } from "./jobs.ts";
 import { factsKey, observeModel } from "./observe.ts";
 import { type ModelOperation, type ModelPlan, type ObservedModel, planModel } from "./plan.ts";
+import { obeyRetry } from "./retry.ts";
 import { modelStatus } from "./status.ts";
 
 /** How often the status tells how far a download is, in milliseconds; the API knows it at any time. */
@@ -75,20 +76,11 @@ export class ModelRun {
     throw new Error(`the steps of model ${name} lead nowhere`);
   }
 
-  /** A person's retry is obeyed once: the source is asked and everything compared again. */
   #obey(): void {
-    const { retriedAt } = this.#desired;
+    this.#memory = obeyRetry(this.#memory, this.#desired);
     const inputs = stallInputs(this.#context.store, this.#resource);
-    if (retriedAt !== null && retriedAt !== this.#memory.retriedAt)
-      this.#memory = {
-        ...this.#memory,
-        retriedAt,
-        refresh: this.#memory.pin ? "resolve" : null,
-        stalled: null,
-        failure: null,
-      };
     if (this.#memory.stalled && this.#memory.stalled.inputs !== inputs)
-      this.#memory = { ...this.#memory, stalled: null, failure: null };
+      this.#remember({ stalled: null, failure: null });
   }
 
   #observe(sight: AssistantSight): Promise<ObservedModel> {

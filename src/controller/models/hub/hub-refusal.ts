@@ -71,9 +71,10 @@ function refusedToken(asked: Asked): BerthError {
   });
 }
 
+/** Most often the name is wrong, which is what the hub's own clients take it for. */
 function hiddenOrAbsent(asked: Asked): BerthError {
   return new BerthError(
-    "hub_denied",
+    "hub_not_found",
     `${title(asked)} does not exist, or is private: without a token, the hub does not say which`,
     {
       hint: "check the spelling of source; for a private repository, name a Secret with a token in credential, or set HF_TOKEN",

@@ -121,6 +121,26 @@ describe("from the spec to tokens", () => {
   });
 });
 
+test("a dry run of another download shows that everything is looked at again", async () => {
+  world.applyModel("small", { source });
+  await world.modelPhase("small", "ready");
+  const { resource } = world.store.apply({
+    kind: "Model",
+    name: "small",
+    manager: "api",
+    actor: { name: "test" },
+    mode: "merge",
+    spec: {},
+    annotations: { [RETRIED_AT]: "2030-01-01T00:00:09.000Z" },
+    dryRun: true,
+  });
+  const signal = new AbortController().signal;
+  const { operations } = await world.controllers.planModel("small", undefined, signal, [
+    { resource },
+  ]);
+  expect(operations.map(({ operation }) => operation)).toEqual(["resolveSource", "verifyFiles"]);
+});
+
 describe("what goes wrong", () => {
   test("a repository that is not there ends the tries, until the spec changes", async () => {
     world.applyModel("small", { source: "org/nowhere" });

@@ -313,7 +313,7 @@ describe("a listing without sizes and digests, as some mirrors give", () => {
 describe("what is not there", () => {
   it("without a token: nobody says whether it is private", async () => {
     expect(await resolving(hub.url).refusal({ source: "org/none" })).toMatchObject({
-      code: "hub_denied",
+      code: "hub_not_found",
       message:
         "org/none does not exist, or is private: without a token, the hub does not say which",
     });
