@@ -20,6 +20,7 @@ import { loadCatalog } from "./controller/catalog.ts";
 import { Controllers } from "./controller/control-plane.ts";
 import { Git } from "./controller/git/git.ts";
 import { openIngress } from "./controller/ingress/open-ingress.ts";
+import { findReach } from "./controller/ingress/reach.ts";
 import { FileLogArchive } from "./controller/logs/file-archive.ts";
 import { Manager } from "./controller/manager.ts";
 import { controllerMetrics } from "./controller/metrics.ts";
@@ -28,6 +29,8 @@ import { ControlCalls } from "./controller/models/assistant/control-calls.ts";
 import { ControlClient } from "./controller/models/assistant/control-client.ts";
 import type { AssistantControl, AssistantDaemon } from "./controller/models/assistant/port.ts";
 import { AssistantSupervisor } from "./controller/models/assistant/supervisor.ts";
+import { MODELS_PORT } from "./controller/models/door.ts";
+import { ModelDoors } from "./controller/models/doors.ts";
 import { ModelDisk } from "./controller/models/files/model-disk.ts";
 import { SourceResolver } from "./controller/models/hub/source-resolver.ts";
 import { modelMetrics } from "./controller/models/metrics.ts";
@@ -125,8 +128,24 @@ export async function runServer(config: Config): Promise<RunningServer> {
     clock,
     logger,
     version,
-    onChange: () => manager.models.assistantChanged(),
+    onChange: () => {
+      manager.models.assistantChanged();
+      modelDoors.refresh();
+    },
   });
+  const modelDoors = starting.use(
+    new ModelDoors({
+      store,
+      runtime,
+      assistant: assistant.control,
+      reach: (signal) => findReach({ runtime, store, dockerHost: config.dockerHost, signal }),
+      dockerHost: config.dockerHost,
+      port: config.assistant?.port ?? MODELS_PORT,
+      clock,
+      logger,
+      onChanged,
+    }),
+  );
   const files = starting.use(
     new ModelDisk({
       dir: join(config.dataDir, "models"),
@@ -158,6 +177,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
       builds,
       ingress,
       baseDomain: config.baseDomain,
+      modelDoor: modelDoors,
       metrics: controllerCounts,
       random: Math.random,
     }),
@@ -184,6 +204,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     specs: follower ? new FollowedSpecs(folder, follower) : folder,
     builds,
     ingress,
+    modelDoor: modelDoors,
     now: () => clock.now(),
   });
   const catalogs = [
@@ -204,6 +225,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   ingress.start(ending.signal);
   assistant.start();
   manager.start();
+  modelDoors.start();
   starting.use(folder);
   await folder.start(ending.signal);
   if (follower) starting.use(follower).start();

@@ -1,0 +1,71 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { BerthProcess, fetchText } from "../support/berth-process.ts";
+import { modelFile } from "../support/gguf/model-file.ts";
+import { NODE_WEB } from "../support/images.ts";
+
+const server = join(import.meta.dirname, "../../examples/model-app/server.mjs");
+
+test("an app in a container waits for its model, asks it, and goes on whoever of the others ends", async () => {
+  const program = await readFile(server, "utf8");
+  const app = {
+    apiVersion: "berth.dev/v1",
+    kind: "App",
+    metadata: { name: "asker" },
+    spec: {
+      image: NODE_WEB,
+      entrypoint: ["/bin/node", "--input-type=module", "-e", program],
+      port: 3000,
+      models: ["chat"],
+    },
+  };
+  const model = (running: boolean) =>
+    JSON.stringify({
+      apiVersion: "berth.dev/v1",
+      kind: "Model",
+      metadata: { name: "chat" },
+      spec: { source: file, running, parallel: 1, contextSize: 512 },
+    });
+  const file = await modelFile("tiny");
+  await using berth = await BerthProcess.open({
+    assistant: true,
+    env: { BERTH_ASSISTANT_THREADS: "1" },
+    specs: { "app.yaml": JSON.stringify(app) },
+  });
+  await berth.appWhere("asker", "it waits for a model that is not there", ({ conditions }) =>
+    conditions.some(({ reason }) => reason === "ModelNotFound"),
+  );
+  await berth.write("chat.yaml", model(false));
+  await berth.appWhere("asker", "it waits for a model that nobody has started", ({ message }) =>
+    (message ?? "").includes("berth models start chat"),
+  );
+  expect((await berth.app("asker")).containers).toEqual([]);
+  await berth.write("chat.yaml", model(true));
+  const { url } = await berth.appReady("asker");
+  const ask = async () => {
+    const answer = await fetch(`${url}/?q=hello`, { signal: AbortSignal.timeout(30_000) });
+    return { status: answer.status, text: await answer.text() };
+  };
+  expect(await fetchText(url)).toContain("ask me");
+  const first = await ask();
+  expect(first.status).toBe(200);
+  expect(first.text.trim()).not.toBe("");
+
+  // The door is the assistant's: nothing is missing while Berth itself is away, nor when it is back.
+  const [before] = (await berth.app("asker")).containers;
+  await berth.kill();
+  expect((await ask()).status).toBe(200);
+  await berth.start();
+  await berth.appReady("asker");
+  expect((await ask()).status).toBe(200);
+
+  // Berth opens it again where the assistant is another one.
+  const pid = await berth.assistantPid();
+  process.kill(pid ?? 0, "SIGKILL");
+  await berth.until("the new assistant answers the app", async () => {
+    const { status } = await ask();
+    return status === 200 && (await berth.assistantPid()) !== pid;
+  });
+  expect((await berth.app("asker")).containers.map(({ id }) => id)).toEqual([before?.id]);
+});
