@@ -144,7 +144,8 @@ class FollowView {
     const total = isCounted ? view.size_bytes : null;
     this.#hasCounted ||= isCounted;
     this.#progress?.show({
-      label: view.name,
+      // The bar begins anew then, and has to say why.
+      label: view.step === "verifying" ? `${view.name} checking` : view.name,
       activity,
       doneBytes: doneBytes(view, isCounted),
       totalBytes: total,

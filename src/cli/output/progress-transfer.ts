@@ -25,10 +25,11 @@ export function transferLine(transfer: Transfer, columns: number): string {
   const { label } = transfer;
   const { percent, fraction, amount, speed, left } = wordsOf(transfer);
   const bars = fraction === undefined ? [] : BAR_WIDTHS.map((width) => bar(fraction, width));
+  const small = bars.slice(-1);
   const lines = [
     ...bars.map((drawn) => [label, drawn, percent, amount, speed, left]),
-    [label, percent, amount, speed, left],
-    [label, percent, speed, left],
+    ...small.map((drawn) => [label, drawn, percent, speed, left]),
+    ...small.map((drawn) => [label, drawn, percent, left]),
     [label, percent, left],
     [label, percent],
   ].map((parts) => parts.filter((part) => part !== "").join("  "));

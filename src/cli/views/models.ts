@@ -12,6 +12,12 @@ export function modelListing(models: readonly ModelView[], colours: Colors): Lis
     value: (model) => model.error ?? "",
     shrinks: true,
   };
+  const isChoosing = models.some(({ origin }) => origin === "catalog");
+  const description: Column<ModelView> = {
+    header: "DESCRIPTION",
+    value: (model) => model.description ?? "",
+    shrinks: true,
+  };
   return listing<ModelView>({
     rows: models,
     columns: [
@@ -35,6 +41,7 @@ export function modelListing(models: readonly ModelView[], colours: Colors): Lis
           model.running && model.memory_bytes !== null ? formatBytes(model.memory_bytes) : "",
       },
       ...(hasTrouble ? [error] : []),
+      ...(isChoosing ? [description] : []),
     ],
     wideColumns: [
       { header: "KIND", value: (model) => model.kind ?? "" },

@@ -154,7 +154,7 @@ describe("pull", () => {
       "small  [######------------------]   25 %  1 MiB of 4 MiB  1 MiB/s  3s left",
     );
     moves("small", "verifying", { doneBytes: 2 * MIB, totalBytes: 4 * MIB });
-    await person.shows(/\[#{12}-{12}\] +50 %/);
+    await person.shows(/small checking {2}\[#{12}-{12}\] +50 %/);
     arrives("small");
     await person.shows(/\[#{24}\] +100 %/);
     await person.shows(

@@ -102,8 +102,8 @@ describe("a transfer", () => {
   test.each([
     [100, "small  [############------------]   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
     [66, "small  [######------]   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
-    [52, "small   50 %  2 MiB of 4 MiB  1 MiB/s  2s left"],
-    [40, "small   50 %  1 MiB/s  2s left"],
+    [52, "small  [######------]   50 %  1 MiB/s  2s left"],
+    [40, "small  [######------]   50 %  2s left"],
     [24, "small   50 %  2s left"],
     [20, "small   50 %"],
     [9, "small  …"],
