@@ -5,6 +5,7 @@ import { benchGrammar } from "./grammar.ts";
 import { benchInference } from "./inference/inference.ts";
 import { benchIngress } from "./ingress.ts";
 import { benchLedger } from "./ledger.ts";
+import { benchModelStart } from "./model-start.ts";
 import { benchRecover } from "./recover.ts";
 import { type Figure, printReport } from "./report.ts";
 import { benchList, benchReapply, benchRest } from "./rest.ts";
@@ -21,12 +22,18 @@ const wanted = new Map(
   process.argv.slice(2).map((word) => [word.split("=")[0], word.split("=")[1]]),
 );
 const runs = (name: string) => wanted.size === 0 || wanted.has(name);
-const withoutEngine = new Set<string | undefined>(["ledger", "grammar", "inference"]);
+const withoutEngine = new Set<string | undefined>([
+  "ledger",
+  "grammar",
+  "inference",
+  "model-start",
+]);
 const figures: Figure[] = [];
 
 try {
   if (runs("ledger")) figures.push(...(await benchLedger(Number(wanted.get("ledger") ?? 100_000))));
   if (runs("inference")) figures.push(...(await benchInference(wanted.get("inference"))));
+  if (runs("model-start")) figures.push(...(await benchModelStart()));
   if (runs("grammar")) figures.push(...(await benchGrammar()));
   if (wanted.size === 0 || [...wanted.keys()].some((name) => !withoutEngine.has(name))) {
     await benchWithEngine();

@@ -8,6 +8,8 @@ import { freePorts } from "../test/support/free-port.ts";
 export interface BenchServerOptions {
   /** What leads requests to apps; default: nothing, as for bare containers, which have published ports. */
   readonly ingress?: "process";
+  /** With the assistant, on a port of its own; default: without. */
+  readonly assistant?: boolean;
 }
 
 /** A Berth of its own: data directory, specs folder and port made for one bench, ended with it. */
@@ -41,7 +43,7 @@ export class BenchServer implements AsyncDisposable {
 
   static async start(
     dockerHost: string,
-    { ingress }: BenchServerOptions = {},
+    { ingress, assistant = false }: BenchServerOptions = {},
   ): Promise<BenchServer> {
     const root = await mkdtemp(join(tmpdir(), "berth-bench-"));
     const [ingressPort = 0] = ingress ? await freePorts(1) : [];
@@ -51,7 +53,7 @@ export class BenchServer implements AsyncDisposable {
       [
         join(import.meta.dirname, "../bin/berth"),
         "up",
-        "--assistant=off",
+        ...(assistant ? ["--assistant=on", "--assistant-port=0"] : ["--assistant=off"]),
         "--no-summary",
         "--data-dir",
         join(root, "data"),
@@ -92,6 +94,34 @@ export class BenchServer implements AsyncDisposable {
     if (!response.ok)
       throw new Error(`GET ${path} answered ${response.status}: ${await response.text()}`);
     return (await response.json()) as T;
+  }
+
+  /** Throws what was answered where that is no success. */
+  async post(path: string, body?: object): Promise<unknown> {
+    const response = await fetch(`${this.api}${path}`, {
+      method: "POST",
+      headers: { ...this.headers, ...(body && { "content-type": "application/json" }) },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`POST ${path} answered ${response.status}: ${text}`);
+    return JSON.parse(text);
+  }
+
+  /** Resolves once the assistant is up. */
+  async assistantUrl(): Promise<string> {
+    for (;;) {
+      const { assistant } = await this.get<{ assistant: { url: string | null } }>(
+        "/api/system/info",
+      );
+      if (assistant.url !== null) return assistant.url;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  /** Of the assistant, by which it tells what it has. */
+  get controlSocket(): string {
+    return join(this.#root, "data/assistant/run/control.sock");
   }
 
   get headers(): Record<string, string> {

@@ -66,7 +66,7 @@ export async function startDaemon(
   };
 }
 
-async function stateOf(socketPath: string): Promise<StateView> {
+export async function stateOf(socketPath: string): Promise<StateView> {
   const { request } = await import("node:http");
   return new Promise((resolve, reject) => {
     request({ socketPath, path: "/state" }, (response) => {

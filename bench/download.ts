@@ -1,0 +1,150 @@
+import { execFile, spawn } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import { mkdirSync, mkdtempSync } from "node:fs";
+import { open, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { freePorts } from "../test/support/free-port.ts";
+import { type Figure, median } from "./report.ts";
+
+const run = promisify(execFile);
+const CLIENT = fileURLToPath(new URL("./download-client.mjs", import.meta.url));
+const MIB = 2 ** 20;
+const AIM = 0.9;
+const START_LIMIT_MS = 15_000;
+
+interface Served {
+  readonly url: string;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+}
+
+/**
+ * A file from a Caddy on this machine, with Berth and with curl, in alternating rounds. Berth's has been hashed,
+ * and flushed to the disk; curl's is flushed after it (`sync`), and hashed by nobody. Everything lies in the
+ * working directory, which stands on a disk where /tmp may not.
+ */
+export async function benchDownload(): Promise<Figure[]> {
+  mkdirSync(".berth", { recursive: true });
+  const dir = mkdtempSync(resolve(".berth/bench-download-"));
+  const [port = 0] = await freePorts(1);
+  const words = ["file-server", "--listen", `127.0.0.1:${port}`, "--root", dir];
+  const caddy = spawn("caddy", words, { stdio: "ignore", env: { ...process.env, HOME: dir } });
+  try {
+    const serve = (name: string, mebibytes: number) =>
+      makeFile(join(dir, name), `http://127.0.0.1:${port}/${name}`, mebibytes);
+    const large = await serve("large", 1024);
+    const small = await serve("small", 16);
+    await untilServed(small.url);
+    return [
+      await against("download of 1 GiB", large, dir, 5),
+      await against("download of 16 MiB", small, dir, 7),
+      await parts(large, dir),
+    ];
+  } finally {
+    caddy.kill("SIGKILL");
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+async function against(name: string, file: Served, dir: string, rounds: number): Promise<Figure> {
+  const berth: number[] = [];
+  const curl: number[] = [];
+  const loop: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    curl.push(await byCurl(file, dir));
+    const { ms, loopP99Ms } = await byBerth(file, dir);
+    berth.push(ms);
+    loop.push(loopP99Ms);
+  }
+  const ratio = median(berth.map((ms, round) => (curl[round] ?? ms) / ms));
+  return {
+    name,
+    value: speed(file, median(berth)),
+    floor: `${speed(file, median(curl))} curl, flushed`,
+    ratio: ratio.toFixed(2),
+    aim: `>= ${AIM}`,
+    isMet: ratio >= AIM,
+    notes: [
+      `best round: ${speed(file, Math.min(...berth))}, curl ${speed(file, Math.min(...curl))}`,
+      `wait of the event loop meanwhile, 99th percentile: ${median(loop).toFixed(0)} ms`,
+    ],
+  };
+}
+
+/** How many connections it takes. Those of a real hub are slower than these, each for itself. */
+async function parts(file: Served, dir: string): Promise<Figure> {
+  const counts = [1, 2, 4, 8];
+  const times = new Map<number, number[]>(counts.map((count) => [count, []]));
+  for (let round = 0; round < 3; round += 1)
+    for (const [count, ms] of times) ms.push((await byBerth(file, dir, count)).ms);
+  return {
+    name: "download of 1 GiB, by connections",
+    value: counts
+      .map((count) => `${count}: ${speed(file, median(times.get(count) ?? []))}`)
+      .join(", "),
+    floor: "-",
+    ratio: "-",
+    aim: "-",
+    isMet: undefined,
+  };
+}
+
+async function byBerth(
+  file: Served,
+  dir: string,
+  count?: number,
+): Promise<{ readonly ms: number; readonly loopP99Ms: number }> {
+  const to = join(dir, "models");
+  const words = [CLIENT, file.url, String(file.sizeBytes), file.sha256, to];
+  const { stdout } = await run(
+    process.execPath,
+    count === undefined ? words : [...words, String(count)],
+  );
+  await rm(to, { recursive: true });
+  const told: unknown = JSON.parse(stdout);
+  if (typeof told !== "object" || told === null || !("ms" in told) || !("loopP99Ms" in told))
+    throw new Error(`the client said: ${stdout}`);
+  return { ms: Number(told.ms), loopP99Ms: Number(told.loopP99Ms) };
+}
+
+async function byCurl(file: Served, dir: string): Promise<number> {
+  const to = join(dir, "by-curl");
+  const start = performance.now();
+  await run("curl", ["--silent", "--fail", "--output", to, file.url]);
+  await run("sync", [to]);
+  const ms = performance.now() - start;
+  await rm(to);
+  return ms;
+}
+
+async function makeFile(path: string, url: string, mebibytes: number): Promise<Served> {
+  const hash = createHash("sha256");
+  const file = await open(path, "w");
+  for (let part = 0; part < mebibytes; part += 1) {
+    const bytes = randomBytes(MIB);
+    hash.update(bytes);
+    await file.write(bytes);
+  }
+  await file.sync();
+  await file.close();
+  return { url, sizeBytes: mebibytes * MIB, sha256: hash.digest("hex") };
+}
+
+async function untilServed(url: string): Promise<void> {
+  for (const deadline = Date.now() + START_LIMIT_MS; ; ) {
+    const isThere = await fetch(url, { method: "HEAD" }).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+    if (isThere) return;
+    if (Date.now() > deadline) throw new Error("a Caddy with files does not come up");
+    await sleep(50);
+  }
+}
+
+function speed({ sizeBytes }: Served, ms: number): string {
+  return `${(sizeBytes / MIB / (ms / 1000)).toFixed(0)} MiB/s`;
+}
