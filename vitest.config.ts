@@ -31,6 +31,15 @@ export default defineConfig({
       { test: { name: "ledger", include: ["test/ledger/**/*.test.ts"], ...slow } },
       { test: { name: "assistant", include: ["test/assistant/**/*.test.ts"], ...slow } },
       { test: { name: "model", include: ["test/model/**/*.test.ts"], pool: "forks", ...slow } },
+      // The built program too, and the real llama.cpp, but no container engine.
+      {
+        test: {
+          name: "e2e-models",
+          include: ["test/e2e/models/**/*.test.ts"],
+          pool: "forks",
+          ...slow,
+        },
+      },
       {
         test: {
           name: "docker",
@@ -44,6 +53,7 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
+          exclude: ["test/e2e/models/**"],
           globalSetup: ["test/support/engine-setup.ts"],
           pool: "forks",
           ...slow,

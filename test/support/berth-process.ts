@@ -131,12 +131,12 @@ export class BerthProcess implements AsyncDisposable {
     return this.#log.join("\n");
   }
 
-  /** Starts it and waits for its ready line. */
-  async start(): Promise<Ready> {
+  /** Starts it, with `env` beside what it always has, and waits for its ready line. */
+  async start(env: Readonly<Record<string, string>> = {}): Promise<Ready> {
     if (this.#child) throw new Error("berth runs already");
     const child = spawn(process.execPath, [program, "up", ...this.upFlags()], {
       cwd: this.root,
-      env: this.environment(),
+      env: this.environment(env),
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#child = child;

@@ -5,6 +5,7 @@ import { parseModelSource } from "../../resources/model-source.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 import type { ApiContext } from "../context.ts";
+import { isObserved } from "../views/model-state.ts";
 import { catalogModelView, modelView, ownModelView, repositoryOf } from "../views/models.ts";
 
 type Sources = Pick<ApiContext, "store" | "control" | "models">;
@@ -30,7 +31,11 @@ export function itemOf({ store, control }: Sources, model: Resource<"Model">): M
         ({ metadata, spec }) =>
           metadata.name !== name && spec.running === true && repositoryOf(spec) === repository,
       );
-  return modelView(model, control.modelProgress(name), isShared);
+  const view = modelView(model, control.modelProgress(name), isShared);
+  const { state, message } = control.assistant();
+  // Nobody will load it, and a status that is not written yet does not tell.
+  const isOff = state === "off" && model.spec.running === true && !isObserved(model);
+  return isOff ? { ...view, message: `${view.message}; ${message}` } : view;
 }
 
 /** Entries of the catalog that no Model stands for, by name. */

@@ -61,6 +61,7 @@ export class ModelRun {
     this.#obey();
     const refused = missingCredential(store, this.#resource.spec) ?? null;
     for (let step = 0; step < STEPS_MAX; step += 1) {
+      this.#takeFinding();
       const sight = await this.#context.watch.look(signal);
       const observed = await this.#observe(sight);
       const plan = planModel(this.#desired, observed);
@@ -183,13 +184,27 @@ export class ModelRun {
       },
       () => {},
       (error) => {
-        // What was damaged is out of use now, and comes again by the next step.
         if (step !== "verify") return false;
-        this.#remember({ refresh: null });
-        this.#event("Warning", "Damaged", error.message);
+        this.#damaged(error);
         return true;
       },
     );
+  }
+
+  /** A check that finds damage takes the file away, so that no plan asks for the check any more. */
+  #takeFinding(): void {
+    const { jobs } = this.#context;
+    const { name } = this.#desired;
+    const job = jobs.current(name);
+    if (job?.step !== "verify" || job.state.type !== "failed") return;
+    jobs.collect(name);
+    this.#damaged(asError(job.state.error));
+  }
+
+  /** It is out of use now, and comes again by the next step. */
+  #damaged(error: Error): void {
+    this.#remember({ refresh: null });
+    this.#event("Warning", "Damaged", error.message);
   }
 
   #inspect(observed: ObservedModel): boolean {
