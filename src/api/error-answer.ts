@@ -19,7 +19,10 @@ export function errorAnswer(error: unknown, requestId: string): ErrorAnswer {
     return {
       status: errorTable[error.code],
       message: withHint(textOf(error), error.hint),
-      headers: retryAfter === undefined ? {} : { "retry-after": String(retryAfter) },
+      headers: {
+        "x-error-code": error.code,
+        ...(retryAfter === undefined ? {} : { "retry-after": String(retryAfter) }),
+      },
       unexpected: false,
     };
   }

@@ -87,6 +87,8 @@ function hintOf(error: unknown): string | undefined {
         : `the same again in ${error.retryAfterSeconds} s`;
     case "engine_unreachable":
       return "`berth doctor` tells what is wrong with the container engine";
+    case "assistant_unreachable":
+      return "`berth status` and `berth doctor` tell what the assistant does";
     case "internal":
       return "`berth doctor`, and the server's log";
     default:

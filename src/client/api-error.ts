@@ -1,4 +1,4 @@
-import { BerthError, type ErrorCode } from "../base/errors.ts";
+import { BerthError, type ErrorCode, errorCodes } from "../base/errors.ts";
 
 /** An error that the server answered. `status` is the HTTP status, `requestId` finds it in the server's log. */
 export class ApiError extends BerthError {
@@ -10,9 +10,14 @@ export class ApiError extends BerthError {
   constructor(
     status: number,
     message: string,
-    options: { requestId?: string | undefined; retryAfterSeconds?: number | undefined } = {},
+    options: {
+      /** As the server calls it; undefined: the status has to do. */
+      code?: string | undefined;
+      requestId?: string | undefined;
+      retryAfterSeconds?: number | undefined;
+    } = {},
   ) {
-    super(codeOf(status), message);
+    super(errorCodes.find((code) => code === options.code) ?? codeOf(status), message);
     this.status = status;
     this.requestId = options.requestId;
     this.retryAfterSeconds = options.retryAfterSeconds;

@@ -137,6 +137,7 @@ async function toApiError(response: Response): Promise<ApiError> {
     response.status,
     errorText(text) ?? `the server answered ${response.status} ${response.statusText}`.trim(),
     {
+      code: response.headers.get("x-error-code") ?? undefined,
       requestId: response.headers.get("x-request-id") ?? undefined,
       retryAfterSeconds: retryAfter > 0 ? retryAfter : undefined,
     },
