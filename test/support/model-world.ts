@@ -9,7 +9,7 @@ import type { ModelSpec } from "../../src/resources/model.ts";
 import type { ModelDetails, ModelView } from "../../src/resources/wire/models.ts";
 import { BerthProcess } from "./berth-process.ts";
 import { type ModelOptions, modelFile, type Preset } from "./gguf/model-file.ts";
-import { Hub, type HubRequest } from "./hub/hub.ts";
+import { Hub } from "./hub/hub.ts";
 import { descendantsOf, isProcessAlive } from "./processes.ts";
 
 export interface ModelWorldOptions {
@@ -80,14 +80,14 @@ export class ModelWorld implements AsyncDisposable {
     return { status: answer.status, body: await answer.json() };
   }
 
-  /** Where downloaded contents lie, under their digests. */
-  get blobsDir(): string {
-    return join(this.berth.dataDir, "models/blobs");
+  /** Where models are kept. */
+  get modelsDir(): string {
+    return join(this.berth.dataDir, "models");
   }
 
-  /** Requests for bytes of files since a moment, the first of them with this index. */
-  transfersSince(index: number): HubRequest[] {
-    return this.hub.requests.slice(index).filter(({ bodyBytes }) => bodyBytes > 0);
+  /** Where downloaded contents lie, under their digests. */
+  get blobsDir(): string {
+    return join(this.modelsDir, "blobs");
   }
 
   /** The model once `is` holds for it. */
@@ -166,7 +166,7 @@ export class ModelWorld implements AsyncDisposable {
   async served(): Promise<Readonly<Record<string, string>>> {
     const answer = await fetch(`${await this.assistantUrl()}/v1/models`);
     // The daemon's own word; a test that reads a field that is not there fails.
-    const { data } = (await answer.json()) as { data: { id: string; state: string }[] };
+    const { data }: { data: { id: string; state: string }[] } = JSON.parse(await answer.text());
     return Object.fromEntries(data.map(({ id, state }) => [id, state]));
   }
 
@@ -211,10 +211,14 @@ export async function ggufFile(preset: Preset, options: ModelOptions = {}): Prom
 }
 
 /** Until the condition holds, without a Berth that could be asked. */
-export async function eventually(what: string, is: () => boolean, limitMs = 30_000): Promise<void> {
+export async function eventually(
+  what: string,
+  is: () => boolean | Promise<boolean>,
+  limitMs = 60_000,
+): Promise<void> {
   const deadline = Date.now() + limitMs;
-  while (!is()) {
+  while (!(await is())) {
     if (Date.now() > deadline) throw new Error(`waited ${limitMs / 1000} s until ${what}`);
-    await pause(5);
+    await pause(2);
   }
 }

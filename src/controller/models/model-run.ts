@@ -17,11 +17,11 @@ import {
   stallInputs,
   tokenOf,
 } from "./desired.ts";
-import { asError, failed } from "./failure.ts";
+import { asError, failed, RETRY_MAX_MS } from "./failure.ts";
 import type { JobRequest, JobResult, JobStep } from "./jobs.ts";
 import { factsKey, observeModel } from "./observe.ts";
 import { type ModelOperation, type ModelPlan, type ObservedModel, planModel } from "./plan.ts";
-import { obeyRetry } from "./retry.ts";
+import { upToDate } from "./retry.ts";
 import { modelStatus } from "./status.ts";
 
 /** How often the status tells how far a download is, in milliseconds; the API knows it at any time. */
@@ -46,6 +46,8 @@ export class ModelRun {
   readonly #desired: DesiredModel;
   #memory: ModelMemory;
   #facts: ModelFacts | null;
+  /** By this run, which saw a load end. */
+  #hasLoaded = false;
 
   constructor(context: ModelContext, resource: Resource<"Model">) {
     this.#context = context;
@@ -58,15 +60,15 @@ export class ModelRun {
   async toCompletion(signal: AbortSignal): Promise<ReconcileResult> {
     const { store, jobs } = this.#context;
     const { name } = this.#desired;
-    this.#obey();
+    const inputs = stallInputs(store, this.#resource);
+    this.#memory = upToDate(this.#memory, this.#desired, inputs);
     const refused = missingCredential(store, this.#resource.spec) ?? null;
     for (let step = 0; step < STEPS_MAX; step += 1) {
-      this.#takeFinding();
       const sight = await this.#context.watch.look(signal);
       const observed = await this.#observe(sight);
       const plan = planModel(this.#desired, observed);
       const next = this.#nextOf(plan, refused);
-      if (!next && this.#finish()) continue;
+      if (this.#finish(next)) continue;
       const waitMs = next ? this.#waitOf(next) : 0;
       if (next && waitMs === 0 && this.#begin(next, observed)) continue;
       this.#write(observed, sight, plan, refused);
@@ -75,13 +77,6 @@ export class ModelRun {
       return { settled: true, requeueAfterMs: isAtWork ? PROGRESS_WRITTEN_MS : null };
     }
     throw new Error(`the steps of model ${name} lead nowhere`);
-  }
-
-  #obey(): void {
-    this.#memory = obeyRetry(this.#memory, this.#desired);
-    const inputs = stallInputs(this.#context.store, this.#resource);
-    if (this.#memory.stalled && this.#memory.stalled.inputs !== inputs)
-      this.#remember({ stalled: null, failure: null });
   }
 
   #observe(sight: AssistantSight): Promise<ObservedModel> {
@@ -97,19 +92,22 @@ export class ModelRun {
 
   /** Where nothing may be tried, it still leaves the memory when it is not wanted there. */
   #nextOf(plan: ModelPlan, refused: Reason | null): ModelOperation | undefined {
-    if (this.#memory.stalled || refused)
-      return plan.operations.find(({ type }) => type === "unloadModel");
     const [first] = plan.operations;
     // Being stopped does not wait for a download, nor for a source.
     const unload = plan.operations.find(({ type }) => type === "unloadModel");
-    return unload ?? first;
+    if (unload || this.#memory.stalled) return unload;
+    // The credential is for the source: what is on the disk is loaded without it.
+    const isOfSource = first?.type === "resolveSource" || first?.type === "downloadFiles";
+    return refused && isOfSource ? undefined : first;
   }
 
   /** How long a step that failed is left alone, in milliseconds, whoever asks for another look. */
   #waitOf({ type }: ModelOperation): number {
     const { failure } = this.#memory;
     if (failure?.step !== steps[type]) return 0;
-    return Math.max(0, failure.retryAt - this.#context.clock.now());
+    const waitMs = Math.max(0, failure.retryAt - this.#context.clock.now());
+    // Nothing is put off for that long: the machine's clock was wrong then, and has been set back.
+    return waitMs > RETRY_MAX_MS ? 0 : waitMs;
   }
 
   /** Sees to a step: true where it has ended, well or badly, false while it goes on. */
@@ -191,16 +189,6 @@ export class ModelRun {
     );
   }
 
-  /** A check that finds damage takes the file away, so that no plan asks for the check any more. */
-  #takeFinding(): void {
-    const { jobs } = this.#context;
-    const { name } = this.#desired;
-    const job = jobs.current(name);
-    if (job?.step !== "verify" || job.state.type !== "failed") return;
-    jobs.collect(name);
-    this.#damaged(asError(job.state.error));
-  }
-
   /** It is out of use now, and comes again by the next step. */
   #damaged(error: Error): void {
     this.#remember({ refresh: null });
@@ -210,6 +198,9 @@ export class ModelRun {
   #inspect(observed: ObservedModel): boolean {
     const { stored } = observed;
     if (!stored) return false;
+    const job = this.#context.jobs.current(this.#desired.name);
+    // All that it brings is there, and it ends within moments.
+    if (job?.step === "download" && job.state.type === "running") return false;
     const { name: id, contextTokens, sequences } = this.#desired;
     const key = factsKey(stored.path, this.#desired);
     return this.#job(
@@ -282,14 +273,19 @@ export class ModelRun {
     return true;
   }
 
-  /** A job can have brought what is wanted before it ends: true where it has just ended. */
-  #finish(): boolean {
+  /**
+   * What a job came to that no step asks for any more: it has brought what was wanted, or taken away what is
+   * damaged, and the plan has moved on. True where there was such a one.
+   */
+  #finish(next: ModelOperation | undefined): boolean {
     const { jobs } = this.#context;
     const { name } = this.#desired;
     const job = jobs.current(name);
     if (job?.state.type !== "done" && job?.state.type !== "failed") return false;
+    if (next && steps[next.type] === job.step) return false;
     jobs.collect(name);
     if (job.state.type === "done") this.#done(job.step);
+    else if (job.step === "verify") this.#damaged(asError(job.state.error));
     // The assistant holds it for a failed model now, which it does not try again by itself.
     else if (job.step === "load") this.#failed(job.step, asError(job.state.error));
     return true;
@@ -304,9 +300,10 @@ export class ModelRun {
       this.#event("Normal", "Downloaded", `${what}: on the disk and verified`);
       this.#context.onFilesUnused();
     } else if (step === "verify") this.#event("Normal", "Verified", `${what}: as it should be`);
-    else if (step === "load")
+    else if (step === "load") {
+      this.#hasLoaded = true;
       this.#event("Normal", "Started", `in memory; clients call it "${name}"`);
-    else if (step === "unload") this.#event("Normal", "Stopped", "out of memory");
+    } else if (step === "unload") this.#event("Normal", "Stopped", "out of memory");
   }
 
   #failed(step: JobStep, error: Error): void {
@@ -330,6 +327,17 @@ export class ModelRun {
     this.#context.store.events.record({ kind: "Model", name, type, reason, message });
   }
 
+  /** The assistant brings it back by itself: nothing else would tell that its clients were cut off. */
+  #noteCrash({ assistant }: ObservedModel): void {
+    const before = this.#resource.status?.loaded;
+    const model = assistant.reachable ? assistant.model : undefined;
+    const step = this.#context.jobs.current(this.#desired.name)?.step;
+    if (!before || !model?.pinned || this.#hasLoaded || step === "load" || step === "unload") return;
+    if (model.state === "resident" && model.loadedAt === before.since) return;
+    const why = model.error?.message ?? "it ended by itself";
+    this.#event("Warning", "Crashed", `${why}; the assistant loads it again`);
+  }
+
   #write(
     observed: ObservedModel,
     sight: AssistantSight,
@@ -338,13 +346,15 @@ export class ModelRun {
   ): void {
     const { store, clock, jobs } = this.#context;
     const { name, uid } = this.#resource.metadata;
+    this.#noteCrash(observed);
+    const isCurrent = this.#memory.pin?.inputs === this.#desired.inputs;
     const status = modelStatus({
       resource: this.#resource,
       desired: this.#desired,
       nowMs: clock.now(),
       memory: this.#memory,
-      stored: observed.stored,
-      storedBytes: observed.storedBytes,
+      stored: isCurrent ? observed.stored : undefined,
+      storedBytes: isCurrent ? observed.storedBytes : 0,
       facts: this.#facts,
       assistant:
         sight.reachable && observed.assistant.reachable

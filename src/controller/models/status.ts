@@ -1,6 +1,6 @@
 import { timestamp } from "../../base/clock.ts";
 import { formatBytes } from "../../base/units.ts";
-import type { ModelPhase, ModelStatus } from "../../resources/model-status.ts";
+import type { ModelMemory, ModelPhase, ModelStatus } from "../../resources/model-status.ts";
 import {
   type Condition,
   type ConditionStatus,
@@ -40,9 +40,10 @@ export function modelStatus(findings: ModelFindings): ModelStatus {
   set("Stalled", memory.stalled ? "True" : null, memory.stalled && reasonOf(memory.stalled));
 
   const model = modelOf(findings);
+  const pin = pinOf(findings);
   const files = stored
     ? stored.files
-    : (memory.pin?.model.files ?? []).map(({ name, sizeBytes, sha256 }) => ({
+    : (pin?.model.files ?? []).map(({ name, sizeBytes, sha256 }) => ({
         name,
         sizeBytes,
         sha256,
@@ -52,7 +53,7 @@ export function modelStatus(findings: ModelFindings): ModelStatus {
     phase: verdict.phase,
     observedGeneration: desired.generation,
     conditions,
-    commit: memory.pin?.model.commit ?? null,
+    commit: pin?.model.commit ?? null,
     files,
     sizeBytes:
       files.length === 0 || sizes.includes(null)
@@ -129,8 +130,11 @@ function phaseOf(findings: ModelFindings): ModelPhase {
   const { desired, memory, stored, job, plan } = findings;
   const model = modelOf(findings);
   if (model?.pinned && model.state === "unloading") return "stopping";
-  if (model?.pinned && model.state === "resident") return desired.running ? "running" : "stopping";
-  if (findings.refused) return stored ? "ready" : "absent";
+  if (model?.pinned && model.state === "resident") {
+    if (!desired.running) return "stopping";
+    return isExchanged(findings) ? "starting" : "running";
+  }
+  if (findings.refused && !stored) return "absent";
   if (memory.stalled) return "failed";
   if (model?.pinned && model.state === "loading") return "starting";
   if (stored) {
@@ -142,6 +146,13 @@ function phaseOf(findings: ModelFindings): ModelPhase {
   }
   const isAtWork = job !== undefined && job.state.type !== "failed";
   return isAtWork || findings.storedBytes > 0 ? "downloading" : "absent";
+}
+
+/** The assistant was told to put it there with other settings, or from another file, and is about to. */
+function isExchanged(findings: ModelFindings): boolean {
+  const { desired, stored, job } = findings;
+  if (job?.step !== "load" || job.state.type !== "running") return false;
+  return !isLoadedAsWanted(desired, stored, modelOf(findings));
 }
 
 function isPlanned({ plan, job }: ModelFindings, step: "resolve"): boolean {
@@ -165,12 +176,19 @@ function downloadedOf(findings: ModelFindings): Reason {
   return underWay(findings, "download");
 }
 
+/** What the source stands for; null where that is known of an older spec only. */
+function pinOf({ memory, desired }: ModelFindings): ModelMemory["pin"] {
+  return memory.pin?.inputs === desired.inputs ? memory.pin : null;
+}
+
 /** What is being done about the files. */
-function underWay({ job, memory, storedBytes }: ModelFindings, expected: string): Reason {
+function underWay(findings: ModelFindings, expected: string): Reason {
+  const { job, storedBytes } = findings;
+  const pin = pinOf(findings);
   const step = job?.step ?? expected;
-  if (step === "resolve" || memory.pin === null)
+  if (step === "resolve" || pin === null)
     return { reason: "ResolvingSource", message: "the source is asked what it has" };
-  const total = memory.pin.model.files.reduce<number | null>(
+  const total = pin.model.files.reduce<number | null>(
     (sum, { sizeBytes }) => (sum === null || sizeBytes === null ? null : sum + sizeBytes),
     0,
   );
@@ -191,7 +209,7 @@ function loadedOf(findings: ModelFindings, verdict: Verdict): readonly [Conditio
   const model = modelOf(findings);
   if (!assistant.reachable)
     return ["Unknown", { reason: "AssistantUnreachable", message: assistant.message }];
-  if (model?.state === "resident" && desired.running)
+  if (model?.state === "resident" && desired.running && !isExchanged(findings))
     return ["True", { reason: "Running", message: `answers at ${assistant.url}/v1` }];
   if (!desired.running) return ["False", { reason: "NotWanted", message: "it is not to run" }];
   return ["False", reasonOf(verdict)];

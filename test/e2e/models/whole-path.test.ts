@@ -40,6 +40,7 @@ test("a file becomes a model that answers, is exchanged, stopped, and removed wi
     context_length: 2_048,
     error: null,
   });
+  expect(await world.reasons("chat")).toEqual(["SpecApplied", "Resolved", "Downloaded", "Started"]);
   const said = await world.say("chat");
   expect(said).not.toBe("");
   expect(await world.say(REPOSITORY)).toBe(said);

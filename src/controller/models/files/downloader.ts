@@ -123,18 +123,22 @@ export class Downloader implements AsyncDisposable {
       const sizeBytes = await local.check(file, path, "unless-known", onRead, signal);
       return { sizeBytes, sha256: file.sha256 };
     }
+    const { url } = file.location;
+    const content = contentOf(file, url);
     const known = file.sha256 ?? (await views.targetOf(key, file.name));
     if (known !== undefined) {
       const sizeBytes = await this.#takeUp(known, onRead, signal);
       if (sizeBytes !== undefined && (file.sizeBytes === null || file.sizeBytes === sizeBytes)) {
-        await turns.run(() => views.link(key, file.name, known));
+        await turns.run(async () => {
+          // Left by a kill right after the file had got its name.
+          if (!this.#transfers.get(content)) await this.#parts.partials.remove(content);
+          await views.link(key, file.name, known);
+        });
         return { sizeBytes, sha256: known };
       }
       state.verifiedBytes = undefined;
       state.foundBytes = 0;
     }
-    const { url } = file.location;
-    const content = contentOf(file, url);
     const result = await this.#transfers.bring(
       content,
       key,

@@ -1,0 +1,101 @@
+import { expect, test } from "vitest";
+import { ggufFile, ModelWorld, modelSpecFile } from "../../support/model-world.ts";
+import { isProcessAlive } from "../../support/processes.ts";
+
+const REPOSITORY = "org/tiny";
+const spec = { source: REPOSITORY, running: true, parallel: 1 };
+
+/** A Berth whose hub has one model, which never ends an answer by itself. */
+async function openWorld(): Promise<ModelWorld> {
+  const tiny = await ggufFile("tiny", { endsAfter: null });
+  const world = await ModelWorld.open();
+  await world.hub.addRepository({ id: REPOSITORY, files: { "tiny-Q4_K_M.gguf": tiny.bytes } });
+  return world;
+}
+
+test("the assistant, killed while it loads and in mid-answer, comes back with the model; Berth goes on", async () => {
+  await using world = await openWorld();
+  const { berth, hub } = world;
+  await berth.write("chat.yaml", modelSpecFile("chat", spec));
+  await world.modelIs("chat", "starting");
+  const first = await world.killAssistant();
+  await world.modelIs("chat", "running");
+  const second = await world.assistantPid();
+  expect(second).not.toBe(first);
+  const said = await world.say("chat");
+  expect(said).not.toBe("");
+
+  const openai = await world.openai();
+  const stream = await openai.chat.completions.create({
+    model: REPOSITORY,
+    messages: [{ role: "user", content: "hello" }],
+    max_tokens: 2_000,
+    stream: true,
+  });
+  let pieces = 0;
+  const reading = (async () => {
+    for await (const _ of stream) {
+      pieces += 1;
+      if (pieces === 3) await world.killAssistant();
+    }
+  })();
+  // Nobody is told that this was the whole answer.
+  await expect(reading).rejects.toBeInstanceOf(Error);
+  expect(pieces).toBeGreaterThan(2);
+  // The status says so before it is back, and then the model answers as it did.
+  await world.modelWhere("chat", "it is known to be away", ({ running }) => !running);
+  await world.modelIs("chat", "running");
+  expect(await world.assistantPid()).not.toBe(second);
+  expect(await world.say("chat")).toBe(said);
+
+  expect(berth.isRunning).toBe(true);
+  expect(await world.call("GET", "/api/health")).toMatchObject({ status: 200 });
+  expect((await berth.client.system.info()).assistant).toMatchObject({ state: "up", starts: 3 });
+  const { events } = await berth.client.events.list({ limit: 500 });
+  expect(events.find(({ reason }) => reason === "AssistantEnded")).toMatchObject({
+    type: "Warning",
+    message: expect.stringContaining("SIGKILL"),
+  });
+  const tiny = await ggufFile("tiny", { endsAfter: null });
+  expect(hub.bytesSent).toBe(tiny.bytes.length);
+});
+
+test("Berth and the assistant, killed together or apart while a model is loaded or exchanged, come back with it", async () => {
+  await using world = await openWorld();
+  const { berth, hub } = world;
+  await berth.write("chat.yaml", modelSpecFile("chat", spec));
+  await world.modelIs("chat", "starting");
+  await Promise.all([berth.kill(), world.killAssistant()]);
+  await berth.start();
+  await world.modelIs("chat", "running");
+  const said = await world.say(REPOSITORY);
+
+  // Berth alone, while the assistant exchanges the model at its word: the load goes on without it.
+  const before = await world.assistantPid();
+  await berth.write("chat.yaml", modelSpecFile("chat", { ...spec, contextSize: 512 }));
+  await world.modelIs("chat", "starting");
+  await berth.kill();
+  await berth.start();
+  expect(await world.modelIs("chat", "running")).toMatchObject({ context_length: 512 });
+  expect(await world.assistantPid()).toBe(before);
+  expect(await world.say("chat")).toBe(said);
+  expect(await berth.event("AssistantTakenOver")).toMatchObject({ type: "Normal" });
+
+  // One that was taken over is no child, and is missed all the same.
+  await world.killAssistant();
+  await world.modelWhere("chat", "it is known to be away", ({ running }) => !running);
+  await world.modelIs("chat", "running");
+  expect(await world.say("chat")).toBe(said);
+
+  await Promise.all([berth.kill(), world.killAssistant()]);
+  await berth.start();
+  expect(await world.modelIs("chat", "running")).toMatchObject({ context_length: 512 });
+  expect(await world.say("chat")).toBe(said);
+  const tiny = await ggufFile("tiny", { endsAfter: null });
+  expect(hub.bytesSent).toBe(tiny.bytes.length);
+
+  // A word is enough to end both.
+  const pid = await world.assistantPid();
+  expect((await berth.stop()).code).toBe(0);
+  expect(isProcessAlive(pid)).toBe(false);
+});
