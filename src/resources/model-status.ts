@@ -108,8 +108,12 @@ export interface ModelMemory {
   readonly retriedAt: string | null;
   /** What is left of a person's wish to look anew: ask the source, then read and compare all. */
   readonly refresh: "resolve" | "verify" | null;
-  /** The step that failed, how often in a row, and when it is tried again (epoch milliseconds). */
+  /**
+   * The step that failed, how often in a row, and when it is tried again (epoch milliseconds), or at once where
+   * `inputs` changes.
+   */
   readonly failure: {
+    readonly inputs: string;
     readonly step: string;
     readonly count: number;
     readonly reason: string;

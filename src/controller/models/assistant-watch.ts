@@ -69,7 +69,7 @@ function essenceOf(sight: AssistantSight): string {
   return canonicalJson([
     pid,
     memoryBytesMax,
-    models.map(({ id, path, state, pinned, memoryBytes, loadedAt, error }) => [
+    models.map(({ id, path, state, pinned, memoryBytes, loadedAt, error, recovering }) => [
       id,
       path,
       state,
@@ -77,6 +77,7 @@ function essenceOf(sight: AssistantSight): string {
       memoryBytes,
       loadedAt,
       error?.message ?? null,
+      recovering,
     ]),
   ]);
 }

@@ -67,7 +67,7 @@ export class ModelController {
       reconcile: (name, signal) => this.#reconcile(name, signal),
     });
     const wakeByEvent = (model: string) => this.#loop.add(model, "event");
-    this.#jobs = new ModelJobs({ clock, tasks, onSettled: wakeByEvent });
+    this.#jobs = new ModelJobs({ clock, tasks, onChanged: wakeByEvent });
     this.#watch = new AssistantWatch({
       assistant: options.assistant,
       clock,

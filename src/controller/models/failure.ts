@@ -23,6 +23,9 @@ const passing: Readonly<Record<string, string>> = {
   engine_error: "LoadFailed",
 };
 
+/** The longest that a hub can have us wait, in milliseconds: it may be wrong, or mean no good. */
+export const RETRY_MAX_MS = 60 * 60_000;
+
 /** What the reconciler remembers of a step that went wrong: when to try again, or that it is of no use. */
 export function failed(
   error: unknown,
@@ -41,10 +44,15 @@ export function failed(
     const stalled = { inputs: context.inputs, reason: end.reason, message };
     return { ...memory, failure: null, stalled };
   }
-  const delayMs = retryAfterOf(error) ?? backoffMs(count - 1, context.random);
+  // A hub that asks for less than our own back-off would be asked in circles.
+  const delayMs = Math.min(
+    Math.max(retryAfterOf(error) ?? 0, backoffMs(count - 1, context.random)),
+    RETRY_MAX_MS,
+  );
   return {
     ...memory,
     failure: {
+      inputs: context.inputs,
       step,
       count,
       reason: passing[code] ?? "WillRetry",

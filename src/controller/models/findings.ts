@@ -13,6 +13,7 @@ export interface ModelFindings {
   readonly desired: DesiredModel;
   readonly nowMs: number;
   readonly memory: ModelMemory;
+  /** Undefined where it is not whole, or is not what the spec wants now. */
   readonly stored: StoredModel | undefined;
   readonly storedBytes: number;
   readonly facts: ModelFacts | null;

@@ -50,18 +50,19 @@ interface Job {
 export class ModelJobs {
   readonly #clock: Clock;
   readonly #tasks: TaskGroup;
-  readonly #onSettled: (model: string) => void;
+  readonly #onChanged: (model: string) => void;
   readonly #jobs = new Map<string, Job>();
   #downloads = 0;
 
   constructor(options: {
     readonly clock: Clock;
     readonly tasks: TaskGroup;
-    readonly onSettled: (model: string) => void;
+    /** A job has ended, or begins after it had to wait. */
+    readonly onChanged: (model: string) => void;
   }) {
     this.#clock = options.clock;
     this.#tasks = options.tasks;
-    this.#onSettled = options.onSettled;
+    this.#onChanged = options.onChanged;
   }
 
   /** The model's job with this step and key, begun where there is none. One for something else is ended first. */
@@ -81,7 +82,7 @@ export class ModelJobs {
       state: { type: "waiting" },
     };
     this.#jobs.set(model, job);
-    this.#startNext();
+    this.#startNext(model);
     return job.state;
   }
 
@@ -96,7 +97,7 @@ export class ModelJobs {
     if (job && (job.state.type === "done" || job.state.type === "failed")) this.#jobs.delete(model);
   }
 
-  /** Ends it; what is under way is told, and `onSettled` tells when it is gone. */
+  /** Ends it; what is under way is told, and `onChanged` tells when it is gone. */
   cancel(model: string): void {
     const job = this.#jobs.get(model);
     if (!job) return;
@@ -104,13 +105,15 @@ export class ModelJobs {
     if (job.state.type !== "running") this.#jobs.delete(model);
   }
 
-  #startNext(): void {
+  /** `asked`: who asked for it sees for himself that it has begun. */
+  #startNext(asked?: string): void {
     for (const [model, job] of this.#jobs) {
       if (job.state.type !== "waiting") continue;
       const isDownload = job.step === "download";
       if (isDownload && this.#downloads >= DOWNLOADS_MAX) continue;
       job.state = { type: "running", progress: null, bytesPerSecond: null };
       if (isDownload) this.#downloads += 1;
+      if (model !== asked) this.#onChanged(model);
       this.#tasks.run(`${job.step} of a model`, async (ending) => {
         try {
           await this.#work(model, job, ending);
@@ -127,6 +130,8 @@ export class ModelJobs {
     ending.addEventListener("abort", stop, { once: true });
     try {
       const result = await job.run((progress) => {
+        // A last word after the end would bring it back to life.
+        if (job.state.type !== "running") return;
         const bytesPerSecond = job.rate.at(progress);
         job.state = { type: "running", progress, bytesPerSecond };
       }, job.stop.signal);
@@ -138,6 +143,6 @@ export class ModelJobs {
       ending.removeEventListener("abort", stop);
     }
     if (job.stop.signal.aborted && this.#jobs.get(model) === job) this.#jobs.delete(model);
-    this.#onSettled(model);
+    this.#onChanged(model);
   }
 }

@@ -6,10 +6,10 @@ import { asIf } from "../as-if.ts";
 import type { ModelPlanReport, PlannedResource } from "../port.ts";
 import { specChanges } from "../spec-changes.ts";
 import type { ModelContext } from "./context.ts";
-import { desiredModel, missingCredential } from "./desired.ts";
+import { desiredModel, missingCredential, stallInputs } from "./desired.ts";
 import { observeModel } from "./observe.ts";
 import { planModel } from "./plan.ts";
-import { obeyRetry } from "./retry.ts";
+import { upToDate } from "./retry.ts";
 
 /** What a reconcile of this Model would do, from the same parts that the reconciler uses. */
 export async function modelPlan(
@@ -27,7 +27,8 @@ export async function modelPlan(
   const written = planned.find(({ metadata }) => metadata.name === name);
   const resource = asIf("Model", name, stored, asked, written?.metadata.annotations);
   const desired = desiredModel(resource);
-  const memory = obeyRetry({ ...emptyModelMemory, ...stored?.status?.memory }, desired);
+  const known = { ...emptyModelMemory, ...stored?.status?.memory };
+  const memory = upToDate(known, desired, stallInputs(store, resource));
   const all = [
     ...store
       .list("Model")

@@ -46,8 +46,6 @@ export class ModelRun {
   readonly #desired: DesiredModel;
   #memory: ModelMemory;
   #facts: ModelFacts | null;
-  /** By this run, which saw a load end. */
-  #hasLoaded = false;
 
   constructor(context: ModelContext, resource: Resource<"Model">) {
     this.#context = context;
@@ -300,10 +298,9 @@ export class ModelRun {
       this.#event("Normal", "Downloaded", `${what}: on the disk and verified`);
       this.#context.onFilesUnused();
     } else if (step === "verify") this.#event("Normal", "Verified", `${what}: as it should be`);
-    else if (step === "load") {
-      this.#hasLoaded = true;
+    else if (step === "load")
       this.#event("Normal", "Started", `in memory; clients call it "${name}"`);
-    } else if (step === "unload") this.#event("Normal", "Stopped", "out of memory");
+    else if (step === "unload") this.#event("Normal", "Stopped", "out of memory");
   }
 
   #failed(step: JobStep, error: Error): void {
@@ -329,12 +326,9 @@ export class ModelRun {
 
   /** The assistant brings it back by itself: nothing else would tell that its clients were cut off. */
   #noteCrash({ assistant }: ObservedModel): void {
-    const before = this.#resource.status?.loaded;
     const model = assistant.reachable ? assistant.model : undefined;
-    const step = this.#context.jobs.current(this.#desired.name)?.step;
-    if (!before || !model?.pinned || this.#hasLoaded || step === "load" || step === "unload") return;
-    if (model.state === "resident" && model.loadedAt === before.since) return;
-    const why = model.error?.message ?? "it ended by itself";
+    if (!this.#resource.status?.loaded || !model?.recovering || model.state === "resident") return;
+    const why = model.error?.message ?? "its engine ended";
     this.#event("Warning", "Crashed", `${why}; the assistant loads it again`);
   }
 

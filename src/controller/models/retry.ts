@@ -2,16 +2,27 @@ import type { ModelMemory } from "../../resources/model-status.ts";
 import type { DesiredModel } from "./desired.ts";
 
 /**
- * A person's wish to try again, obeyed once: what failed is forgotten, and of a model that is known the
- * source is asked and everything compared anew.
+ * What is still true of the memory. A person's wish to try again is obeyed once: what failed is forgotten, and
+ * of a model that is known the source is asked and everything compared anew. What failed with other `inputs`
+ * (an edit, a credential) says nothing of how these will do, and holds nothing up.
  */
-export function obeyRetry(memory: ModelMemory, { retriedAt }: DesiredModel): ModelMemory {
-  if (retriedAt === null || retriedAt === memory.retriedAt) return memory;
+export function upToDate(
+  memory: ModelMemory,
+  { retriedAt }: DesiredModel,
+  inputs: string,
+): ModelMemory {
+  if (retriedAt !== null && retriedAt !== memory.retriedAt)
+    return {
+      ...memory,
+      retriedAt,
+      refresh: memory.pin ? "resolve" : null,
+      stalled: null,
+      failure: null,
+    };
+  const { stalled, failure } = memory;
   return {
     ...memory,
-    retriedAt,
-    refresh: memory.pin ? "resolve" : null,
-    stalled: null,
-    failure: null,
+    stalled: stalled?.inputs === inputs ? stalled : null,
+    failure: failure?.inputs === inputs ? failure : null,
   };
 }

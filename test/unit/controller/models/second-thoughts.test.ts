@@ -1,0 +1,213 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { BerthError } from "../../../../src/base/errors.ts";
+import { RETRIED_AT } from "../../../../src/resources/resource.ts";
+import { World } from "../../../support/world.ts";
+
+const small = { commit: "c1".repeat(20), bytes: 1_000, memoryBytes: 400, quantization: "Q4_K_M" };
+const large = { commit: "d2".repeat(20), bytes: 5_000, memoryBytes: 700 };
+const source = "org/small";
+
+let world: World;
+
+beforeEach(() => {
+  world = new World();
+  world.models.repositories.set(source, small).set("org/large", large);
+  world.boot();
+  return () => world[Symbol.asyncDispose]();
+});
+
+const count = (call: string) => world.models.calls.filter((made) => made.startsWith(call)).length;
+const unreachable = (retryAfterMs?: number) =>
+  new BerthError("hub_unreachable", "no answer", {
+    details: retryAfterMs === undefined ? undefined : { retryAfterMs },
+  });
+const untilUnreachable = (name: string) =>
+  world.clock.until(
+    () => world.modelCondition(name, "Ready")?.reason === "SourceUnreachable",
+    60_000,
+    "it says so",
+  );
+const setSecret = (token: string) =>
+  world.store.apply({
+    kind: "Secret",
+    name: "hub",
+    manager: "api",
+    actor: { name: "test" },
+    mode: "replace",
+    spec: { data: { token } },
+  });
+
+describe("a wait is over", () => {
+  test("when the spec changes", async () => {
+    world.models.resolveErrors.push(unreachable(3_000_000));
+    world.applyModel("small", { source });
+    await untilUnreachable("small");
+    world.applyModel("small", { source: "org/large" });
+    await world.modelPhase("small", "ready", 120_000);
+    expect(count("resolve")).toBe(2);
+  });
+
+  test("when the credential does", async () => {
+    setSecret("hf_old");
+    world.models.resolveErrors.push(unreachable(3_000_000));
+    world.applyModel("small", { source, credential: "hub" });
+    await untilUnreachable("small");
+    setSecret("hf_new");
+    await world.modelPhase("small", "ready", 120_000);
+    expect(world.models.calls).toContain("resolve org/small hf_new");
+  });
+
+  test("after an hour, whatever the hub asks for", async () => {
+    world.models.resolveErrors.push(unreachable(999_999_999_000));
+    world.applyModel("small", { source });
+    await untilUnreachable("small");
+    expect(world.model("small")?.status?.nextRetryAt).toBe("2030-01-01T01:00:00.000Z");
+  });
+
+  test("no sooner than that of our own, where the hub asks for none", async () => {
+    for (let time = 0; time < 100; time += 1) world.models.resolveErrors.push(unreachable(0));
+    world.applyModel("small", { source });
+    await world.clock.advance(1_000);
+    expect(count("resolve")).toBeLessThanOrEqual(3);
+  });
+
+  test("at once, where the clock has been set back since", async () => {
+    world.models.resolveErrors.push(unreachable());
+    world.applyModel("small", { source });
+    await untilUnreachable("small");
+    const model = world.model("small");
+    const failure = model?.status?.memory.failure;
+    if (!model?.status || !failure) throw new Error("it has not failed");
+    const retryAt = failure.retryAt + 10 * 365 * 24 * 3_600_000;
+    const memory = { ...model.status.memory, failure: { ...failure, retryAt } };
+    world.store.setStatus("Model", "small", model.metadata.uid, { ...model.status, memory });
+    await world.kill();
+    world.boot();
+    await world.modelPhase("small", "ready", 60_000);
+    expect(count("resolve")).toBe(2);
+  });
+});
+
+describe("an edit of the source", () => {
+  test("is not fulfilled by what is there of the old one", async () => {
+    world.applyModel("small", { source });
+    await world.modelPhase("small", "ready");
+    for (let time = 0; time < 20; time += 1) world.models.resolveErrors.push(unreachable());
+    world.applyModel("small", { source: "org/large" });
+    await untilUnreachable("small");
+    expect(world.modelCondition("small", "Downloaded")?.status).toBe("False");
+    expect(world.model("small")?.status).toMatchObject({
+      phase: "absent",
+      files: [],
+      commit: null,
+      downloadedBytes: 0,
+    });
+  });
+
+  test("that is taken back leaves nothing behind of what went wrong", async () => {
+    world.applyModel("small", { source });
+    await world.modelPhase("small", "ready");
+    for (let time = 0; time < 20; time += 1) world.models.resolveErrors.push(unreachable());
+    world.applyModel("small", { source: "org/large" });
+    await untilUnreachable("small");
+    world.applyModel("small", { source });
+    await world.modelPhase("small", "ready", 60_000);
+    expect(world.modelCondition("small", "Ready")?.status).toBe("True");
+    expect(world.model("small")?.status?.nextRetryAt).toBeNull();
+    expect(count("download")).toBe(1);
+  });
+
+  test("of one that had failed is not said to be held up by that, in a dry run", async () => {
+    world.applyModel("small", { source: "org/nowhere" });
+    await world.modelPhase("small", "failed");
+    const signal = new AbortController().signal;
+    const same = await world.controllers.planModel("small", undefined, signal);
+    expect(same.blockedBy).toContain("org/nowhere");
+    const edited = await world.controllers.planModel("small", { source }, signal);
+    expect(edited.blockedBy).toBeNull();
+  });
+});
+
+describe("the credential", () => {
+  beforeEach(async () => {
+    setSecret("hf_x");
+    world.applyModel("small", { source, credential: "hub", running: true });
+    await world.modelPhase("small", "running");
+    world.store.delete("Secret", "hub", { actor: { name: "test" }, manager: "api", force: true });
+  });
+
+  test("is not needed to load what is on the disk", async () => {
+    world.models.restartAssistant();
+    await world.clock.until(() => count("load small") === 2, 60_000, "it is loaded again");
+    await world.modelPhase("small", "running");
+    expect(world.modelCondition("small", "Accepted")?.reason).toBe("SecretNotFound");
+  });
+
+  test("is needed to ask the source", async () => {
+    world.applyModel("small", { source }, { [RETRIED_AT]: "2030-01-01T00:00:09.000Z" });
+    world.applyModel("other", { source: "org/large", credential: "hub" });
+    await world.clock.advance(60_000);
+    expect(count("resolve")).toBe(1);
+    expect(world.model("other")?.status?.phase).toBe("absent");
+  });
+});
+
+const crash = (recovering: boolean) => {
+  const model = world.models.resident.get("small");
+  if (!model) throw new Error("the assistant does not know it");
+  const error = { code: "engine_failed", message: "the engine of model small ended" };
+  const gone = { state: "failed", memoryBytes: null, error, recovering } as const;
+  world.models.resident.set("small", { ...model, ...gone });
+  return model;
+};
+const crashes = () =>
+  world.store.events
+    .list({ kind: "Model", name: "small", limit: 50 })
+    .filter(({ reason }) => reason === "Crashed")
+    .reduce((sum, { count: times }) => sum + times, 0);
+
+describe("a model that crashes", () => {
+  beforeEach(async () => {
+    world.applyModel("small", { source, running: true });
+    await world.modelPhase("small", "running");
+  });
+
+  test("leaves an event each time", async () => {
+    for (const times of [1, 2]) {
+      const model = crash(true);
+      await world.modelPhase("small", "starting");
+      await world.clock.advance(60_000);
+      expect(crashes()).toBe(times);
+      world.models.resident.set("small", { ...model, state: "resident", error: null });
+      await world.modelPhase("small", "running");
+    }
+  });
+
+  test("is loaded as soon as the assistant gives it up", async () => {
+    crash(true);
+    await world.modelPhase("small", "starting");
+    crash(false);
+    await world.clock.until(() => count("load small") === 2, 5_000, "it is loaded again");
+    await world.modelPhase("small", "running");
+    expect(world.modelCondition("small", "Ready")?.status).toBe("True");
+  });
+});
+
+test("a download that had to wait shows that it has begun", async () => {
+  world.models.downloadMs = 20_000;
+  const names = ["a", "b", "c"];
+  for (const name of names) {
+    world.models.repositories.set(`org/${name}`, small);
+    world.applyModel(name, { source: `org/${name}` });
+  }
+  const reasonOf = (name: string) => world.modelCondition(name, "Ready")?.reason;
+  await world.clock.until(
+    () => names.some((name) => reasonOf(name) === "WaitingForDownload"),
+    10_000,
+    "two at once",
+  );
+  const waiting = names.find((name) => reasonOf(name) === "WaitingForDownload") ?? "";
+  await world.clock.until(() => count("download") === 3, 30_000, "its turn has come");
+  await world.clock.advance(3_000);
+  expect(reasonOf(waiting)).toBe("Downloading");
+});
