@@ -16,6 +16,8 @@ const AIM = 0.9;
 const START_LIMIT_MS = 15_000;
 
 interface Served {
+  /** Of a small file, for the client to warm up with. */
+  readonly warm: string;
   readonly url: string;
   readonly sizeBytes: number;
   readonly sha256: string;
@@ -34,7 +36,7 @@ export async function benchDownload(): Promise<Figure[]> {
   const caddy = spawn("caddy", words, { stdio: "ignore", env: { ...process.env, HOME: dir } });
   try {
     const serve = (name: string, mebibytes: number) =>
-      makeFile(join(dir, name), `http://127.0.0.1:${port}/${name}`, mebibytes);
+      makeFile(dir, `http://127.0.0.1:${port}`, name, mebibytes);
     const large = await serve("large", 1024);
     const small = await serve("small", 16);
     await untilServed(small.url);
@@ -98,7 +100,7 @@ async function byBerth(
   count?: number,
 ): Promise<{ readonly ms: number; readonly loopP99Ms: number }> {
   const to = join(dir, "models");
-  const words = [CLIENT, file.url, String(file.sizeBytes), file.sha256, to];
+  const words = [CLIENT, file.warm, file.url, String(file.sizeBytes), file.sha256, to];
   const { stdout } = await run(
     process.execPath,
     count === undefined ? words : [...words, String(count)],
@@ -120,9 +122,14 @@ async function byCurl(file: Served, dir: string): Promise<number> {
   return ms;
 }
 
-async function makeFile(path: string, url: string, mebibytes: number): Promise<Served> {
+async function makeFile(
+  dir: string,
+  server: string,
+  name: string,
+  mebibytes: number,
+): Promise<Served> {
   const hash = createHash("sha256");
-  const file = await open(path, "w");
+  const file = await open(join(dir, name), "w");
   for (let part = 0; part < mebibytes; part += 1) {
     const bytes = randomBytes(MIB);
     hash.update(bytes);
@@ -130,7 +137,13 @@ async function makeFile(path: string, url: string, mebibytes: number): Promise<S
   }
   await file.sync();
   await file.close();
-  return { url, sizeBytes: mebibytes * MIB, sha256: hash.digest("hex") };
+  const sizeBytes = mebibytes * MIB;
+  return {
+    warm: `${server}/small`,
+    url: `${server}/${name}`,
+    sizeBytes,
+    sha256: hash.digest("hex"),
+  };
 }
 
 async function untilServed(url: string): Promise<void> {

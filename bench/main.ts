@@ -1,5 +1,6 @@
 import { benchCreate, withServer, writeApps } from "./create.ts";
 import { benchDeploy } from "./deploy.ts";
+import { benchDownload } from "./download.ts";
 import { benchEngine } from "./engine.ts";
 import { benchGrammar } from "./grammar.ts";
 import { benchInference } from "./inference/inference.ts";
@@ -15,7 +16,7 @@ import { benchUpload } from "./upload.ts";
 /**
  * npm run bench: every figure against its floor in the same run. Needs `npm run build` first and an
  * engine, as `npm test` does; `deploy` and `ingress` need the program `caddy`. Names of benches as arguments run
- * only these: create, save, deploy, ingress, upload, apps, and ledger, grammar and inference, which need no
+ * only these: create, save, deploy, ingress, upload, apps, and ledger, grammar, inference and download, which need no
  * engine; ledger=1000000 sets how many entries are verified, inference=tiny takes that model alone.
  */
 const wanted = new Map(
@@ -27,6 +28,7 @@ const withoutEngine = new Set<string | undefined>([
   "grammar",
   "inference",
   "model-start",
+  "download",
 ]);
 const figures: Figure[] = [];
 
@@ -34,6 +36,7 @@ try {
   if (runs("ledger")) figures.push(...(await benchLedger(Number(wanted.get("ledger") ?? 100_000))));
   if (runs("inference")) figures.push(...(await benchInference(wanted.get("inference"))));
   if (runs("model-start")) figures.push(...(await benchModelStart()));
+  if (runs("download")) figures.push(...(await benchDownload()));
   if (runs("grammar")) figures.push(...(await benchGrammar()));
   if (wanted.size === 0 || [...wanted.keys()].some((name) => !withoutEngine.has(name))) {
     await benchWithEngine();

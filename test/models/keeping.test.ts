@@ -157,29 +157,6 @@ describe("what is kept", () => {
 });
 
 describe("a file of this machine", () => {
-  async function localWorld(sha256: string | null) {
-    const bytes = bytesOf(MIB);
-    const world = await DownloadWorld.open({});
-    const path = join(world.dir, "..", `local-${sha256Of(bytes)}.gguf`);
-    await writeFile(path, bytes);
-    const model: ResolvedModel = {
-      key: "local",
-      commit: null,
-      quantization: null,
-      files: [
-        {
-          name: "local.gguf",
-          sizeBytes: MIB,
-          sha256: sha256 === "its own" ? sha256Of(bytes) : sha256,
-          gitBlob: null,
-          etag: null,
-          location: { type: "local", path },
-        },
-      ],
-    };
-    return { world, path, model };
-  }
-
   it("stays where it is, and is not read where nobody gave a digest", async () => {
     const { world, path, model } = await localWorld(null);
     await using _ = world;
@@ -273,18 +250,6 @@ describe("collect", () => {
     expect((await disk.collect([])).map(({ sizeBytes }) => sizeBytes)).toEqual([MIB]);
   });
 
-  /** Half of a model: the other half did not come. */
-  async function addHalf(world: DownloadWorld, disk: ModelDisk): Promise<void> {
-    const half = bytesOf(8 * MIB);
-    const url = await world.hub.addFile("/files/half", half);
-    const model = withFile(world.model("half", { half }), { location: { type: "url", url } });
-    world.hub.faults.add({ on: "files", type: "cut", afterBytes: 2 * MIB, times: 2 });
-    const off = world.hub.faults.add({ on: "files", type: "reset", after: 2 });
-    await disk.download(model, watching(), never).catch(() => undefined);
-    off();
-    expect(await readdir(join(world.dir, "partial"))).toHaveLength(1);
-  }
-
   it("removes halves that nobody wants after a week", async () => {
     const { world, disk, later } = await threeModels(20 * MIB);
     await using _ = world;
@@ -354,3 +319,38 @@ describe("collect", () => {
     expect(await readdir(join(world.dir, "partial"))).toEqual([]);
   });
 });
+
+async function localWorld(sha256: string | null) {
+  const bytes = bytesOf(MIB);
+  const world = await DownloadWorld.open({});
+  const path = join(world.dir, "..", `local-${sha256Of(bytes)}.gguf`);
+  await writeFile(path, bytes);
+  const model: ResolvedModel = {
+    key: "local",
+    commit: null,
+    quantization: null,
+    files: [
+      {
+        name: "local.gguf",
+        sizeBytes: MIB,
+        sha256: sha256 === "its own" ? sha256Of(bytes) : sha256,
+        gitBlob: null,
+        etag: null,
+        location: { type: "local", path },
+      },
+    ],
+  };
+  return { world, path, model };
+}
+
+/** Half of a model: the other half did not come. */
+async function addHalf(world: DownloadWorld, disk: ModelDisk): Promise<void> {
+  const half = bytesOf(8 * MIB);
+  const url = await world.hub.addFile("/files/half", half);
+  const model = withFile(world.model("half", { half }), { location: { type: "url", url } });
+  world.hub.faults.add({ on: "files", type: "cut", afterBytes: 2 * MIB, times: 2 });
+  const off = world.hub.faults.add({ on: "files", type: "reset", after: 2 });
+  await disk.download(model, watching(), never).catch(() => undefined);
+  off();
+  expect(await readdir(join(world.dir, "partial"))).toHaveLength(1);
+}

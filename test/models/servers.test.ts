@@ -99,7 +99,7 @@ describe("a server that", () => {
     off();
     const before = world.hub.bytesSent;
     expect((await downloaded()).equals(bytes)).toBe(true);
-    expect(world.hub.bytesSent - before).toBe(SIZE - kept);
+    expect(world.hub.bytesSent - before).toBeLessThan(SIZE - kept + MIB);
   });
 
   it("asks to be left alone is left alone for so long, and asked by fewer", async () => {

@@ -59,8 +59,8 @@ export class Blobs {
 
   /** Takes over a file that was hashed a moment ago, flushed, and is on the same file system. */
   async adopt(from: string, sha256: string): Promise<void> {
+    // The note's own flush of the folder is this name's too.
     await rename(from, this.pathOf(sha256));
-    await syncFolder(this.#dir);
     const stamp = await stampOf(this.pathOf(sha256));
     if (stamp) await this.#note(sha256, stamp);
   }

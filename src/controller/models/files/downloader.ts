@@ -13,7 +13,8 @@ import { ProgressMeter } from "./progress-meter.ts";
 import { SharedTransfers } from "./shared-transfers.ts";
 import { Source } from "./source.ts";
 import type { StoredFile, StoredFiles } from "./stored-files.ts";
-import { Transfer, type TransferResult, type TransferTools } from "./transfer.ts";
+import { Transfer, type TransferResult } from "./transfer.ts";
+import type { TransferTools } from "./transfer-tools.ts";
 import type { Turns } from "./turns.ts";
 import type { Views } from "./views.ts";
 

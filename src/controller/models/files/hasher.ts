@@ -3,7 +3,7 @@ import { type DigestRequest, type Digests, FileDigest } from "./file-digest.ts";
 import { type HashJob, HashThread } from "./hash-thread.ts";
 
 /** Up to here starting a thread takes longer than hashing; it happens in steps that last a millisecond or two. */
-const INLINE_BYTES_MAX = 8 * 2 ** 20;
+const INLINE_BYTES_MAX = 32 * 2 ** 20;
 const READ_BYTES = 2 ** 20;
 
 /** Reads files and hashes them, without holding up the event loop. */

@@ -40,11 +40,8 @@ export class Journal {
     const handle = await open(path, "r+");
     try {
       const last = await newest(handle);
-      if (!last) {
-        // Both places get their space on the disk now.
-        await handle.write(Buffer.alloc(2 * SLOT_BYTES, " "), 0, 2 * SLOT_BYTES, 0);
-        await handle.datasync();
-      }
+      // Both places get their space on the disk now.
+      if (!last) await handle.write(Buffer.alloc(2 * SLOT_BYTES, " "), 0, 2 * SLOT_BYTES, 0);
       return { journal: new Journal(handle, last?.sequence ?? 0), entry: last?.entry };
     } catch (error) {
       await handle.close();

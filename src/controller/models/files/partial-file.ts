@@ -6,9 +6,13 @@ import { Journal, type JournalEntry, readJournal } from "./journal.ts";
 import { type ByteRanges, clippedRanges, countBytes, prefixBytes, withRange } from "./ranges.ts";
 import type { Turns } from "./turns.ts";
 
-/** After so many bytes, or so long, what has come is made safe: that much may have to come again after a kill. */
-const FLUSH_BYTES = 32 * 2 ** 20;
+/**
+ * So often what has come is made safe: what a second brings may have to come again after a kill. Flushes by the
+ * number of bytes made a fast download half as fast again.
+ */
 const FLUSH_MS = 1_000;
+/** The first time sooner: who is killed again and again should get on all the same. */
+const FIRST_FLUSH_MS = 200;
 
 /** Of what the bytes are, and for whom. */
 export type PartialOrigin = Omit<JournalEntry, "ranges">;
@@ -28,10 +32,10 @@ export class PartialFile {
   #origin: PartialOrigin;
   #written: ByteRanges;
   #isDirty = false;
+  #hasNames = false;
   #flushing: Promise<void> | undefined;
   #flushFailure: unknown;
-  #sinceFlushBytes = 0;
-  #flushedAtMs = 0;
+  #flushedAtMs: number | undefined;
 
   private constructor(
     dir: string,
@@ -56,8 +60,6 @@ export class PartialFile {
     const data = await open(join(dir, DATA), "r+");
     try {
       const { journal, entry } = await Journal.open(join(dir, JOURNAL));
-      await syncFolder(dir);
-      await syncFolder(dirname(dir));
       if (!entry) {
         await data.truncate(0);
         return new PartialFile(dir, data, journal, writes, origin, []);
@@ -115,10 +117,8 @@ export class PartialFile {
     await this.#writes.run(() => writeAll(this.#data, buffers, position));
     this.#written = withRange(this.#written, { start: position, end: position + bytes });
     this.#isDirty = true;
-    this.#sinceFlushBytes += bytes;
-    if (this.#sinceFlushBytes < FLUSH_BYTES && nowMs - this.#flushedAtMs < FLUSH_MS) return;
-    if (this.#flushing) return;
-    this.#sinceFlushBytes = 0;
+    this.#flushedAtMs ??= nowMs - FLUSH_MS + FIRST_FLUSH_MS;
+    if (nowMs - this.#flushedAtMs < FLUSH_MS || this.#flushing) return;
     this.#flushedAtMs = nowMs;
     this.#flushing = this.#flushNow()
       .catch((error: unknown) => {
@@ -136,12 +136,21 @@ export class PartialFile {
     this.#flushFailure = undefined;
   }
 
+  /** Once: without its name a file is nowhere after a power cut. */
+  async #syncNames(): Promise<void> {
+    if (this.#hasNames) return;
+    await syncFolder(this.dir);
+    await syncFolder(dirname(this.dir));
+    this.#hasNames = true;
+  }
+
   async #flushNow(): Promise<void> {
     const ranges = this.#written;
     const origin = this.#origin;
     this.#isDirty = false;
     try {
       await this.#data.datasync();
+      await this.#syncNames();
       await this.#journal.write({ ...origin, ranges });
     } catch (error) {
       this.#isDirty = true;
@@ -149,6 +158,13 @@ export class PartialFile {
     }
   }
 
+  /** All that was written is on the disk, and nothing is claimed: it is whole, and about to be moved away. */
+  async settle(): Promise<void> {
+    await this.#flushing;
+    await this.#data.datasync();
+  }
+
+  /** Whatever was written since the last flush is not claimed; it comes again, if it has to. */
   async close(): Promise<void> {
     await this.#flushing;
     await this.#data.close();

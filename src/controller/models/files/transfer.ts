@@ -1,23 +1,22 @@
 import { createHash } from "node:crypto";
-import { type Clock, delay } from "../../../base/clock.ts";
-import { BerthError } from "../../../base/errors.ts";
-import type { Logger } from "../../../base/logger.ts";
+import { delay } from "../../../base/clock.ts";
 import type { ResolvedFile } from "../hub/port.ts";
 import { type Asked, ask } from "./ask.ts";
-import { Backoff, type RetryLimits } from "./backoff.ts";
-import type { Bandwidth } from "./bandwidth.ts";
+import { Backoff } from "./backoff.ts";
+import { runConnections } from "./connections.ts";
 import { diskFailure, sizeMismatch, unreachable } from "./failures.ts";
 import type { Digests } from "./file-digest.ts";
-import type { HashJob } from "./hash-thread.ts";
-import type { Hasher } from "./hasher.ts";
+import { HashFollower } from "./hash-follower.ts";
 import { PartialFile, type PartialOrigin } from "./partial-file.ts";
 import { missingRanges } from "./ranges.ts";
-import { receive, TooManyBytes } from "./receive.ts";
+import { TooManyBytes } from "./receive.ts";
+import { receiveFrom } from "./receive-from.ts";
 import { RequestGuard } from "./request-guard.ts";
+import { resumed } from "./resume.ts";
 import { Claim, Segments } from "./segments.ts";
-import { Lie, ofNetwork, RangesRefused, Setback, SourceChanged } from "./setback.ts";
+import { Lie, RangesRefused, Setback, SourceChanged } from "./setback.ts";
 import type { Source } from "./source.ts";
-import type { Turns } from "./turns.ts";
+import type { TransferTools } from "./transfer-tools.ts";
 
 /** A source that changes again and again while it is fetched is given up; it may be a farm of unequal servers. */
 const CHANGES_MAX = 3;
@@ -26,16 +25,6 @@ const LIES_MAX = 3;
 const WHOLE = "a part was asked for, and the whole file comes";
 /** How often a connection without work looks whether another has become slow. */
 const IDLE_MS = 250;
-
-export interface TransferTools {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly bandwidth: Bandwidth;
-  readonly hasher: Hasher;
-  readonly writes: Turns;
-  readonly partsMax: number;
-  readonly limits: RetryLimits;
-}
 
 export interface TransferResult {
   readonly digests: Digests;
@@ -56,12 +45,12 @@ export class Transfer {
   readonly #checkSpace: () => Promise<void>;
   readonly #backoff: Backoff;
   readonly #keys: Set<string>;
+  readonly #hash: HashFollower;
   #way: "ranges" | "whole" = "ranges";
   #partial: PartialFile | undefined;
   #sizeBytes: number | null;
   #validator: string | null = null;
   #buffered: () => number = () => 0;
-  #job: HashJob | undefined;
   #changes = 0;
   #lies = 0;
   #verifiedBytes: number | undefined;
@@ -84,6 +73,7 @@ export class Transfer {
     this.#keys = new Set([options.key]);
     this.#checkSpace = options.checkSpace;
     this.#tools = options.tools;
+    this.#hash = new HashFollower(options.tools.hasher, options.file.gitBlob !== null);
     this.#sizeBytes = options.file.sizeBytes;
     this.#backoff = new Backoff(options.tools.clock, options.tools.limits, options.tools.partsMax);
   }
@@ -121,11 +111,14 @@ export class Transfer {
         await this.#takeUp(partial);
         await this.#checkSpace();
         await this.#bringAll(partial, signal);
-        return await this.#digest(partial, signal);
-      } finally {
-        this.#job?.cancel();
+        const [result] = await Promise.all([this.#digest(partial, signal), partial.settle()]);
+        return result;
+      } catch (error) {
         // Of no use to what is thrown, and it may meet the same full disk.
         await partial.flush().catch(() => {});
+        throw error;
+      } finally {
+        this.#hash.cancel();
         await partial.close();
       }
     } catch (error) {
@@ -148,20 +141,18 @@ export class Transfer {
 
   /** Goes on with what an earlier try has left, where that is certain to be of the same file. */
   async #takeUp(partial: PartialFile): Promise<void> {
-    const found = partial.origin;
-    const sizeBytes = this.#sizeBytes ?? found.sizeBytes;
-    for (const key of found.keys) this.#keys.add(key);
-    const isSameSource = found.source === this.#sourceDigest;
-    // With a digest the end will tell; without one only the entity tag can.
-    const isCertain = this.#hasDigest || (isSameSource && found.validator !== null);
-    const fits =
-      found.sizeBytes === null || found.sizeBytes === sizeBytes || partial.written.length === 0;
-    if (!isCertain || !fits || (partial.written.at(-1)?.end ?? 0) > (sizeBytes ?? 0)) {
+    for (const key of partial.origin.keys) this.#keys.add(key);
+    const still = resumed(partial.origin, partial.written, {
+      source: this.#sourceDigest,
+      hasDigest: this.#hasDigest,
+      sizeBytes: this.#sizeBytes,
+    });
+    if (!still) {
       await partial.reset(this.#origin());
       return;
     }
-    this.#sizeBytes = sizeBytes;
-    this.#validator = isSameSource ? found.validator : null;
+    this.#sizeBytes = still.sizeBytes;
+    this.#validator = still.validator;
     partial.setOrigin(this.#origin());
   }
 
@@ -170,7 +161,6 @@ export class Transfer {
       try {
         if (this.#way === "ranges") await this.#bringParts(partial, signal);
         else await this.#retrying(signal, () => this.#bringWhole(partial, signal));
-        await partial.flush();
         return;
       } catch (error) {
         if (error instanceof SourceChanged) await this.#startOver(partial, error);
@@ -207,8 +197,7 @@ export class Transfer {
   }
 
   async #clear(partial: PartialFile): Promise<void> {
-    this.#job?.cancel();
-    this.#job = undefined;
+    this.#hash.cancel();
     await partial.reset(this.#origin());
   }
 
@@ -235,34 +224,12 @@ export class Transfer {
     );
     this.#buffered = () => segments.bufferedBytes;
     this.#follow(partial);
-    const siblings = new AbortController();
-    const onAbort = () => siblings.abort(signal.reason);
-    signal.addEventListener("abort", onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    let failure: { readonly error: unknown } | undefined;
-    const connections: Promise<void>[] = [];
-    const connect = () => {
-      const run = this.#connection(partial, segments, connections.length, siblings.signal, () => {
-        // The first part shows that there are parts: now the others may begin.
-        while (connections.length < this.#tools.partsMax) connect();
-      });
-      connections.push(
-        run
-          .catch((error: unknown) => {
-            failure ??= { error };
-          })
-          // One that fails ends all; so does one that finds everything done, for those that wait for work.
-          .finally(() => {
-            if (failure || segments.isDone) siblings.abort(new DOMException("over", "AbortError"));
-          }),
-      );
-    };
-    connect();
-    for (let index = 0; index < connections.length; index += 1) await connections[index];
-    signal.removeEventListener("abort", onAbort);
-    if (segments.isDone) return;
-    signal.throwIfAborted();
-    throw failure?.error;
+    await runConnections(
+      segments,
+      this.#tools.partsMax,
+      (index, ending, onPart) => this.#connection(partial, segments, index, ending, onPart),
+      signal,
+    );
   }
 
   /** Brings one part after the other, until none is left. */
@@ -363,55 +330,37 @@ export class Transfer {
     });
   }
 
-  async #receive(
+  #receive(
     partial: PartialFile,
-    { response, host }: Asked,
+    asked: Asked,
     claim: Claim,
     end: number,
     guard: RequestGuard,
     signal: AbortSignal,
   ): Promise<void> {
-    const { clock, bandwidth, limits } = this.#tools;
-    try {
-      await receive(response, claim, end, {
-        clock,
-        bandwidth,
-        guard,
-        write: async (buffers, position) => {
-          await partial.write(buffers, position, clock.now());
-          this.#job?.advance(partial.prefixBytes);
-        },
-      });
-    } catch (error) {
-      signal.throwIfAborted();
-      if (guard.hasStalled)
-        throw new Setback(unreachable(`${host} sent nothing for ${limits.stallMs / 1000} s`));
-      const mapped = diskFailure(error);
-      if (mapped instanceof BerthError || error instanceof TooManyBytes) throw mapped;
-      throw ofNetwork(host, error);
-    }
+    const write = async (buffers: readonly Buffer[], position: number) => {
+      await partial.write(buffers, position, this.#tools.clock.now());
+      this.#hash.advance(partial);
+    };
+    return receiveFrom(asked, claim, end, { ...this.#tools, guard, write }, signal);
   }
 
-  /** The hash follows the bytes as far as there is no gap before them. */
   #follow(partial: PartialFile): void {
-    if (this.#sizeBytes === null) return;
-    this.#job ??= this.#tools.hasher.open(partial.path, this.#sizeBytes, this.#wanted());
-    this.#job.advance(partial.prefixBytes);
-  }
-
-  #wanted(): { readonly gitBlobBytes: number | null } {
-    return { gitBlobBytes: this.#file.gitBlob === null ? null : this.#sizeBytes };
+    if (this.#sizeBytes !== null) this.#hash.follow(partial, this.#sizeBytes);
   }
 
   async #digest(partial: PartialFile, signal: AbortSignal): Promise<TransferResult> {
     const sizeBytes = this.#sizeBytes ?? partial.prefixBytes;
     this.#verifiedBytes = 0;
-    this.#job ??= this.#tools.hasher.open(partial.path, sizeBytes, this.#wanted());
-    const job = this.#job;
-    const onRead = (bytes: number) => {
-      this.#verifiedBytes = bytes;
-    };
-    return { digests: await job.finish(sizeBytes, onRead, signal), sizeBytes };
+    const digests = await this.#hash.finish(
+      partial,
+      sizeBytes,
+      (bytes) => {
+        this.#verifiedBytes = bytes;
+      },
+      signal,
+    );
+    return { digests, sizeBytes };
   }
 
   #remember(partial: PartialFile, validator: string | null): void {

@@ -36,8 +36,7 @@ export class Views {
     await rm(made, { force: true });
     await symlink(target, made);
     await rename(made, path);
-    await syncFolder(folder);
-    await syncFolder(this.#dir);
+    await Promise.all([syncFolder(folder), syncFolder(this.#dir)]);
   }
 
   async remove(key: string): Promise<void> {

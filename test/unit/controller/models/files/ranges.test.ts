@@ -1,0 +1,86 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  type ByteRange,
+  type ByteRanges,
+  clippedRanges,
+  countBytes,
+  largestRanges,
+  missingRanges,
+  prefixBytes,
+  withRange,
+} from "../../../../../src/controller/models/files/ranges.ts";
+
+const SIZE = 60;
+const range = fc
+  .tuple(fc.nat(SIZE), fc.nat(SIZE))
+  .map(([a, b]): ByteRange => ({ start: Math.min(a, b), end: Math.max(a, b) }));
+const manyRanges = fc.array(range, { maxLength: 12 });
+
+/** The same, as a set of bytes. */
+function bytesIn(ranges: readonly ByteRange[]): Set<number> {
+  const bytes = new Set<number>();
+  for (const { start, end } of ranges) for (let at = start; at < end; at += 1) bytes.add(at);
+  return bytes;
+}
+
+const joined = (added: readonly ByteRange[]): ByteRanges => added.reduce<ByteRanges>(withRange, []);
+
+describe("ranges of bytes", () => {
+  it("are what was added, in order, apart, and none empty", () => {
+    fc.assert(
+      fc.property(manyRanges, (added) => {
+        const ranges = joined(added);
+        expect(bytesIn(ranges)).toEqual(bytesIn(added));
+        expect(countBytes(ranges)).toBe(bytesIn(added).size);
+        for (const [index, { start, end }] of ranges.entries()) {
+          expect(start).toBeLessThan(end);
+          expect(start).toBeGreaterThan(ranges[index - 1]?.end ?? -1);
+        }
+      }),
+    );
+  });
+
+  it("do not depend on the order in which they came", () => {
+    fc.assert(
+      fc.property(manyRanges, (added) => {
+        expect(joined(added.toReversed())).toEqual(joined(added));
+      }),
+    );
+  });
+
+  it("and what is missing are all of the file, and share nothing", () => {
+    fc.assert(
+      fc.property(manyRanges, fc.nat(SIZE + 10), (added, size) => {
+        const ranges = joined(added);
+        const missing = missingRanges(ranges, size);
+        const there = bytesIn(clippedRanges(ranges, size));
+        expect(bytesIn(missing).size + there.size).toBe(size);
+        for (const at of bytesIn(missing)) expect(there.has(at)).toBe(false);
+      }),
+    );
+  });
+
+  it("begin with as many bytes as there are before the first gap", () => {
+    fc.assert(
+      fc.property(manyRanges, (added) => {
+        const there = bytesIn(added);
+        let count = 0;
+        while (there.has(count)) count += 1;
+        expect(prefixBytes(joined(added))).toBe(count);
+      }),
+    );
+  });
+
+  it("are never more than there were when the smallest are left out", () => {
+    fc.assert(
+      fc.property(manyRanges, fc.nat(6), (added, countMax) => {
+        const ranges = joined(added);
+        const kept = largestRanges(ranges, countMax);
+        expect(kept.length).toBe(Math.min(ranges.length, countMax));
+        for (const one of kept) expect(ranges).toContainEqual(one);
+        expect(kept).toEqual(kept.toSorted((a, b) => a.start - b.start));
+      }),
+    );
+  });
+});
