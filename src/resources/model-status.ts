@@ -102,6 +102,8 @@ export interface ModelMemory {
   } | null;
   /** What the source stood for, found out once for each `inputs` (source, revision, a person's request). */
   readonly pin: { readonly inputs: string; readonly model: ResolvedModel } | null;
+  /** Key of what it was before, which is in memory, or comes back there, until the new one is on the disk. */
+  readonly replaced: string | null;
   /** The file that `status.facts` were read from. */
   readonly factsOf: string | null;
   /** The value of the retry annotation that has been obeyed. */
@@ -125,6 +127,7 @@ export interface ModelMemory {
 export const emptyModelMemory: ModelMemory = {
   stalled: null,
   pin: null,
+  replaced: null,
   factsOf: null,
   retriedAt: null,
   refresh: null,

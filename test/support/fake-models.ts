@@ -44,7 +44,11 @@ export class FakeModelWorld {
   readonly damaged = new Set<string>();
   readonly resident = new Map<string, AssistantModel>();
   memoryBytesMax = 1_000;
+  /** Whatever may go is taken at once, as where the budget is used up. */
+  isShortOfDisk = false;
   isReachable = true;
+  /** Who started the assistant, as its supervisor says. */
+  daemonState: AssistantReport["state"] = "up";
   /** How long the whole of a download and of a load take, in milliseconds of the world's clock. */
   downloadMs = 10_000;
   loadMs = 500;
@@ -220,7 +224,11 @@ export class FakeModelFiles implements ModelFiles {
     this.#world.disk.delete(key);
   }
 
-  async collect(): Promise<readonly CollectedFile[]> {
+  async collect(keep: readonly string[]): Promise<readonly CollectedFile[]> {
+    if (!this.#world.isShortOfDisk) return [];
+    const isUnused = ([key, { done, total }]: [string, { done: number; total: number }]) =>
+      done === total && !keep.includes(key);
+    for (const [key] of [...this.#world.disk].filter(isUnused)) this.#world.disk.delete(key);
     return [];
   }
 }
@@ -247,7 +255,8 @@ export class FakeAssistant implements AssistantControl {
 
   /** The process lives, whether or not it answers. */
   report(): AssistantReport {
-    return { state: "up", url: "http://127.0.0.1:7777", pid: 1, starts: 1, message: null };
+    const state = this.#world.daemonState;
+    return { state, url: "http://127.0.0.1:7777", pid: 1, starts: 1, message: null };
   }
 
   async state(): Promise<AssistantState> {

@@ -15,7 +15,7 @@ import type {
 } from "./assistant/port.ts";
 import { AssistantWatch } from "./assistant-watch.ts";
 import type { ModelContext } from "./context.ts";
-import { deleteModel, keysInUse } from "./deletion.ts";
+import { deleteModel, keysInUse, orphansOf, sweepModel } from "./deletion.ts";
 import type { ModelFiles } from "./files/port.ts";
 import type { ModelSources } from "./hub/port.ts";
 import { ModelJobs } from "./jobs.ts";
@@ -165,9 +165,8 @@ export class ModelController {
     const { store, logger } = this.#options;
     const resource = store.get("Model", name);
     if (!resource) {
-      this.#jobs.cancel(name);
       this.#seen.delete(name);
-      return { settled: true, requeueAfterMs: null };
+      return sweepModel(this.#context, name, signal);
     }
     if (resource.metadata.deletionTimestamp !== null)
       return deleteModel(this.#context, resource, signal);
@@ -183,6 +182,7 @@ export class ModelController {
   #wakeAll(priority: "spec" | "event" | "resync"): void {
     for (const { metadata } of this.#options.store.list("Model"))
       this.#loop.add(metadata.name, priority);
+    for (const name of orphansOf(this.#context)) this.#loop.add(name, priority);
   }
 
   /** Memory that one takes or leaves is what another waits for. */

@@ -1,5 +1,6 @@
 import { FILE_POLICY, MODEL_FINALIZER, type Resource } from "../../resources/resource.ts";
 import type { ReconcileResult } from "../reconcile-loop.ts";
+import type { AssistantSight } from "./assistant-watch.ts";
 import type { ModelContext } from "./context.ts";
 
 /** How long until an assistant that runs and does not answer is asked again, in milliseconds. */
@@ -14,7 +15,7 @@ export async function deleteModel(
   resource: Resource<"Model">,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
-  const { store, jobs, watch, files, assistant, daemon } = context;
+  const { store, watch, files, daemon } = context;
   const { name, uid, annotations } = resource.metadata;
   if (resource.status && resource.status.phase !== "deleting")
     store.setStatus("Model", name, uid, { ...resource.status, phase: "deleting" });
@@ -23,42 +24,74 @@ export async function deleteModel(
   const { state } = daemon.report();
   if (!sight.reachable && (state === "up" || state === "foreign"))
     return { settled: true, requeueAfterMs: SILENCE_MS };
-  const isThere =
-    sight.reachable && sight.state.models.some(({ id, pinned }) => id === name && pinned);
-  if (isThere) {
-    const unloading = jobs.ensure(name, {
-      step: "unload",
-      key: name,
-      run: async (_, ending) => {
-        await assistant.unload(name, ending);
-        return { step: "unload" };
-      },
-    });
-    if (unloading.type === "waiting" || unloading.type === "running")
-      return { settled: true, requeueAfterMs: null };
-    jobs.collect(name);
-    if (unloading.type === "failed") throw unloading.error;
-  } else {
-    jobs.cancel(name);
-    // It ends within moments, and tells when it has.
-    if (jobs.current(name)) return { settled: true, requeueAfterMs: null };
-  }
+  if (!isGone(context, name, sight)) return { settled: true, requeueAfterMs: null };
   const pin = resource.status?.memory.pin;
-  if (annotations[FILE_POLICY] === "delete" && pin)
-    await files.remove(pin.model.key, keysInUse(context, name));
+  const inUse = keysInUse(context, name);
+  const isLast = pin ? !inUse.includes(pin.model.key) : true;
+  const isToGo = annotations[FILE_POLICY] === "delete";
+  if (isToGo && isLast && pin) await files.remove(pin.model.key, inUse);
   store.events.record({
     kind: "Model",
     name,
     type: "Normal",
     reason: "Deleted",
-    message:
-      annotations[FILE_POLICY] === "delete"
-        ? "out of memory, and its files are gone"
-        : "out of memory; its files stay until their room is needed",
+    message: isToGo
+      ? `out of memory, and its files ${isLast ? "are gone" : "stay: another Model has them"}`
+      : "out of memory; its files stay until their room is needed",
   });
   store.removeFinalizer("Model", name, MODEL_FINALIZER);
   context.onFilesUnused();
   return { settled: true, requeueAfterMs: null };
+}
+
+/**
+ * What is left of a Model that is gone, such as one that the backup does not know that was just restored. Our
+ * own assistant keeps nothing in memory but what it was told to; another one has an owner who sees to it.
+ */
+export async function sweepModel(
+  context: ModelContext,
+  name: string,
+  signal: AbortSignal,
+): Promise<ReconcileResult> {
+  const sight = await context.watch.look(signal);
+  isGone(context, name, context.daemon.report().state === "up" ? sight : undefined);
+  return { settled: true, requeueAfterMs: null };
+}
+
+/** Kept in the memory of our own assistant, and no Model any more. */
+export function orphansOf({ store, watch, daemon }: ModelContext): readonly string[] {
+  const { last } = watch;
+  if (!last.reachable || daemon.report().state !== "up") return [];
+  return last.state.models.flatMap(({ id, pinned }) =>
+    pinned && store.get("Model", id) === undefined ? [id] : [],
+  );
+}
+
+/** Sees to it that nothing is done for it any more, and that it is out of memory: true once that is so. */
+function isGone(
+  { jobs, assistant }: ModelContext,
+  name: string,
+  sight: AssistantSight | undefined,
+): boolean {
+  const isThere =
+    sight?.reachable === true && sight.state.models.some(({ id, pinned }) => id === name && pinned);
+  if (!isThere) {
+    jobs.cancel(name);
+    // It ends within moments, and tells when it has.
+    return jobs.current(name) === undefined;
+  }
+  const unloading = jobs.ensure(name, {
+    step: "unload",
+    key: name,
+    run: async (_, ending) => {
+      await assistant.unload(name, ending);
+      return { step: "unload" };
+    },
+  });
+  if (unloading.type === "waiting" || unloading.type === "running") return false;
+  jobs.collect(name);
+  if (unloading.type === "failed") throw unloading.error;
+  return true;
 }
 
 /** What the Models of the store, beside one of them, have on the disk or are fetching. */
@@ -69,5 +102,6 @@ export function keysInUse(
   return store
     .list("Model")
     .filter(({ metadata }) => metadata.name !== without)
-    .flatMap(({ status }) => (status?.memory.pin ? [status.memory.pin.model.key] : []));
+    .flatMap(({ status }) => [status?.memory.pin?.model.key, status?.memory.replaced])
+    .filter((key) => typeof key === "string");
 }

@@ -141,6 +141,7 @@ export class ModelRun {
         const isSame = this.#memory.pin?.model.key === model.key;
         this.#remember({
           pin: { inputs, model },
+          replaced: isSame ? this.#memory.replaced : this.#replacedBy(model.key),
           refresh: this.#memory.refresh === null ? null : "verify",
         });
         if (!isSame) {
@@ -161,6 +162,14 @@ export class ModelRun {
         return true;
       },
     );
+  }
+
+  /** The file in memory is not in the way of the budget, which would keep it from coming back after a crash. */
+  #replacedBy(key: string): string | null {
+    const { pin, replaced } = this.#memory;
+    if (!this.#desired.running) return null;
+    const kept = replaced ?? pin?.model.key ?? null;
+    return kept === key ? null : kept;
   }
 
   #fetch(step: "download" | "verify"): boolean {
@@ -291,6 +300,7 @@ export class ModelRun {
 
   #done(step: JobStep): void {
     this.#remember({ failure: null });
+    if (step === "load" || step === "unload") this.#remember({ replaced: null });
     const { name } = this.#desired;
     const what = (this.#memory.pin?.model.files ?? []).map((file) => file.name).join(", ");
     if (step === "download" || step === "verify") this.#remember({ refresh: null });

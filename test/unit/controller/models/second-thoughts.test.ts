@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { BerthError } from "../../../../src/base/errors.ts";
-import { RETRIED_AT } from "../../../../src/resources/resource.ts";
+import { MODEL_FINALIZER, RETRIED_AT } from "../../../../src/resources/resource.ts";
+import { resolvedOf } from "../../../support/fake-models.ts";
 import { World } from "../../../support/world.ts";
 
 const small = { commit: "c1".repeat(20), bytes: 1_000, memoryBytes: 400, quantization: "Q4_K_M" };
@@ -210,4 +211,95 @@ test("a download that had to wait shows that it has begun", async () => {
   await world.clock.until(() => count("download") === 3, 30_000, "its turn has come");
   await world.clock.advance(3_000);
   expect(reasonOf(waiting)).toBe("Downloading");
+});
+
+const isOut = () =>
+  world.clock.until(() => world.models.resident.size === 0, 60_000, "it is out of memory");
+
+describe("what no Model stands for any more leaves the memory", () => {
+  test("where the store has forgotten it, as after a restore", async () => {
+    world.applyModel("small", { source, running: true });
+    await world.modelPhase("small", "running");
+    const model = world.models.resident.get("small");
+    if (!model) throw new Error("it is not resident");
+    await world.kill();
+    world.models.resident.clear();
+    world.models.resident.set("forgotten", { ...model, id: "forgotten" });
+    world.boot();
+    world.applyModel("small", { source, running: false });
+    await isOut();
+    expect(world.models.calls).toContain("unload forgotten");
+  });
+
+  test("where it was deleted without having to wait, as one of an older store is", async () => {
+    world.applyModel("small", { source, running: true });
+    await world.modelPhase("small", "running");
+    world.store.removeFinalizer("Model", "small", MODEL_FINALIZER);
+    world.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
+    expect(world.model("small")).toBeUndefined();
+    await isOut();
+    expect(count("unload small")).toBe(1);
+  });
+
+  test("but not in an assistant that somebody else started, or on demand", async () => {
+    world.applyModel("small", { source, running: true });
+    await world.modelPhase("small", "running");
+    const model = world.models.resident.get("small");
+    if (!model) throw new Error("it is not resident");
+    world.models.resident.set("theirs", { ...model, id: "theirs", pinned: false });
+    await world.clock.advance(70_000);
+    world.models.daemonState = "foreign";
+    world.models.resident.set("kept", { ...model, id: "kept" });
+    await world.clock.advance(70_000);
+    expect([...world.models.resident.keys()]).toEqual(["small", "theirs", "kept"]);
+    world.models.daemonState = "up";
+    await world.clock.advance(70_000);
+    expect([...world.models.resident.keys()]).toEqual(["small", "theirs"]);
+  });
+});
+
+test("files that another Model has too stay, whatever was asked for", async () => {
+  world.applyModel("one", { source });
+  world.applyModel("two", { source });
+  await world.modelPhase("one", "ready");
+  await world.modelPhase("two", "ready");
+  const remove = async (name: string) => {
+    world.store.delete("Model", name, {
+      actor: { name: "test" },
+      manager: "api",
+      deleteFiles: true,
+    });
+    await world.clock.until(() => world.model(name) === undefined, 60_000, "it is gone");
+  };
+  await remove("one");
+  await world.clock.advance(70_000);
+  expect(world.model("two")?.status?.phase).toBe("ready");
+  expect(count("download")).toBe(2);
+  expect(world.models.disk.size).toBe(1);
+  await remove("two");
+  expect(world.models.disk.size).toBe(0);
+});
+
+test("what is in memory comes back there while its successor is still on its way", async () => {
+  world.models.isShortOfDisk = true;
+  world.models.downloadMs = 600_000;
+  world.models.disk.set(resolvedOf(source, small).key, { done: 1_000, total: 1_000 });
+  world.models.repositories.set("org/other", { ...small, commit: "e3".repeat(20) });
+  world.applyModel("small", { source, running: true });
+  await world.modelPhase("small", "running");
+  world.applyModel("small", { source: "org/large" });
+  await world.clock.until(() => count("download") === 1, 60_000, "the new one is on its way");
+  world.applyModel("other", { source: "org/other" });
+  await world.modelPhase("other", "ready", 900_000);
+  const keyOf = (id: string) => resolvedOf(id, world.models.repositories.get(id) ?? small).key;
+  expect(world.models.disk.has(keyOf(source))).toBe(true);
+  await world.clock.until(() => count("load small") === 2, 900_000, "they are exchanged");
+  await world.modelPhase("small", "running");
+  world.applyModel("another", { source: "org/other" });
+  await world.modelPhase("another", "ready");
+  world.store.delete("Model", "other", { actor: { name: "test" }, manager: "api" });
+  await world.clock.until(() => !world.models.disk.has(keyOf(source)), 60_000, "it makes room");
+  expect([...world.models.disk.keys()].toSorted()).toEqual(
+    [keyOf("org/large"), keyOf("org/other")].toSorted(),
+  );
 });
