@@ -60,7 +60,9 @@ describe("the answer to an error", () => {
     const details = { retryAfterSeconds: 7 };
     const busy = errorAnswer(new BerthError("too_many_requests", "busy", { details }), "id");
     expect(busy).toMatchObject({ status: 429, headers: { "retry-after": "7" } });
-    expect(errorAnswer(new BerthError("conflict", "no", { details }), "id").headers).not.toHaveProperty("retry-after");
+    expect(
+      errorAnswer(new BerthError("conflict", "no", { details }), "id").headers,
+    ).not.toHaveProperty("retry-after");
   });
 
   it("says nothing of what was not expected", () => {
