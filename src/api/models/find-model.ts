@@ -3,9 +3,9 @@ import { nearest } from "../../base/nearest.ts";
 import type { AssistantModel } from "../../controller/models/assistant/port.ts";
 import type { Manifest } from "../../resources/kinds.ts";
 import type { ModelSpec } from "../../resources/model.ts";
+import { repositoryOf } from "../../resources/model-aliases.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { ApiContext } from "../context.ts";
-import { repositoryOf } from "../views/models.ts";
 import { hasQuantization, offeredModels, ownModels } from "./known-models.ts";
 import { type ModelId, newModelName, parseModelId } from "./model-id.ts";
 

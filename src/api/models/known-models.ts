@@ -1,12 +1,13 @@
 import type { AssistantModel } from "../../controller/models/assistant/port.ts";
 import type { Manifest } from "../../resources/kinds.ts";
 import type { ModelSpec } from "../../resources/model.ts";
+import { repositoryOf } from "../../resources/model-aliases.ts";
 import { parseModelSource } from "../../resources/model-source.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 import type { ApiContext } from "../context.ts";
 import { isObserved } from "../views/model-state.ts";
-import { catalogModelView, modelView, ownModelView, repositoryOf } from "../views/models.ts";
+import { catalogModelView, modelView, ownModelView } from "../views/models.ts";
 
 type Sources = Pick<ApiContext, "store" | "control" | "models">;
 
@@ -21,17 +22,8 @@ export function listModels(context: Sources): ModelView[] {
 
 /** A Model as a list shows it, with what is under way now. */
 export function itemOf({ store, control }: Sources, model: Resource<"Model">): ModelView {
-  const { name } = model.metadata;
-  const repository = repositoryOf(model.spec);
-  const isShared =
-    repository !== undefined &&
-    store
-      .list("Model")
-      .some(
-        ({ metadata, spec }) =>
-          metadata.name !== name && spec.running === true && repositoryOf(spec) === repository,
-      );
-  const view = modelView(model, control.modelProgress(name), isShared);
+  const progress = control.modelProgress(model.metadata.name);
+  const view = modelView(model, progress, store.list("Model"));
   const { state, message } = control.assistant();
   // Nobody will load it, and a status that is not written yet does not tell.
   const isOff = state === "off" && model.spec.running === true && !isObserved(model);

@@ -2,6 +2,7 @@ import type { AssistantModel } from "../../controller/models/assistant/port.ts";
 import type { ModelPlanReport, ModelProgress } from "../../controller/port.ts";
 import type { Manifest } from "../../resources/kinds.ts";
 import type { ModelSpec } from "../../resources/model.ts";
+import { modelAliases, repositoryOf } from "../../resources/model-aliases.ts";
 import { parseModelSource } from "../../resources/model-source.ts";
 import type { ModelPhase } from "../../resources/model-status.ts";
 import type { Resource } from "../../resources/resource.ts";
@@ -19,11 +20,11 @@ import { eventView } from "./events.ts";
 import { managerOf } from "./managers.ts";
 import { modelState } from "./model-state.ts";
 
-/** A Model as a list shows it. `isShared`: another Model has the same repository, so that it is no name. */
+/** A Model as a list shows it. `all`: every Model, some of which may have names that would else be its own. */
 export function modelView(
   model: Resource<"Model">,
   progress: ModelProgress | undefined,
-  isShared: boolean,
+  all: readonly Resource<"Model">[],
 ): ModelView {
   const { metadata, spec, status } = model;
   const [file] = status?.files ?? [];
@@ -48,7 +49,7 @@ export function modelView(
       status?.loaded?.contextTokens ?? spec.contextSize ?? facts?.contextTokens ?? null,
     max_context_length: facts?.contextTokens ?? null,
     memory_bytes: status?.loaded?.memoryBytes ?? facts?.memoryBytes.wanted ?? null,
-    aliases: aliasesOf(spec, quantization, isShared),
+    aliases: modelAliases({ name: metadata.name, spec, quantization }, all),
     managed_by: managerOf(model),
     created_at: metadata.creationTimestamp,
     loaded_at: status?.loaded?.since ?? null,
@@ -69,7 +70,10 @@ export function catalogModelView({ metadata, spec }: Manifest<"Model">): ModelVi
     sha256: spec.sha256 ?? null,
     quantization: spec.quantization ?? null,
     context_length: spec.contextSize ?? null,
-    aliases: aliasesOf(spec, spec.quantization ?? null, false),
+    aliases: modelAliases(
+      { name: metadata.name, spec, quantization: spec.quantization ?? null },
+      [],
+    ),
     managed_by: "catalog",
   };
 }
@@ -145,28 +149,12 @@ function identity(name: string, spec: ModelSpec, origin: "resource" | "catalog")
   };
 }
 
-/** `org/name`; undefined for a URL and for a file. */
-export function repositoryOf(spec: ModelSpec): string | undefined {
-  const parsed = parseModelSource(spec.source);
-  return "source" in parsed && parsed.source.type === "repository" ? parsed.source.id : undefined;
-}
-
 /** Of a URL what is no secret; a file of the server is named in the spec, for who may see that. */
 function sourceText(spec: ModelSpec): string {
   const parsed = parseModelSource(spec.source);
   if ("problem" in parsed || parsed.source.type === "local") return "file";
   const { source } = parsed;
   return source.type === "url" ? `${source.url.origin}${source.url.pathname}` : source.id;
-}
-
-/** As the assistant knows it too: the repository, and the repository with its quantization. */
-function aliasesOf(spec: ModelSpec, quantization: string | null, isShared: boolean): string[] {
-  const repository = repositoryOf(spec);
-  if (repository === undefined) return [];
-  return [
-    ...(isShared ? [] : [repository]),
-    ...(quantization === null ? [] : [`${repository}:${quantization}`]),
-  ];
 }
 
 export function modelDetails(

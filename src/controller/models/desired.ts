@@ -1,6 +1,5 @@
 import { digestOf } from "../../base/canonical.ts";
 import type { ModelSpec } from "../../resources/model.ts";
-import { parseModelSource } from "../../resources/model-source.ts";
 import { RETRIED_AT, type Resource, STARTED_AT } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
@@ -82,28 +81,4 @@ export function stallInputs(store: Secrets, resource: Resource<"Model">): string
       ? null
       : (store.get("Secret", credential)?.metadata.generation ?? null),
   ]).slice(0, 16);
-}
-
-/**
- * Further names for clients: the repository, where no other Model that is to run has it too, and the
- * repository with its quantization, as llama.cpp and Ollama write it.
- */
-export function aliasesOf(
-  resource: Resource<"Model">,
-  quantization: string | null,
-  all: readonly Resource<"Model">[],
-): readonly string[] {
-  const { source } = resource.spec;
-  const parsed = parseModelSource(source);
-  if (!("source" in parsed) || parsed.source.type !== "repository") return [];
-  const isShared = all.some(
-    (other) =>
-      other.metadata.name !== resource.metadata.name &&
-      other.spec.source === source &&
-      other.spec.running === true,
-  );
-  return [
-    ...(isShared ? [] : [source]),
-    ...(quantization === null ? [] : [`${source}:${quantization}`]),
-  ];
 }

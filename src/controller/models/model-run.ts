@@ -1,4 +1,5 @@
 import { digestOf } from "../../base/canonical.ts";
+import { modelAliases } from "../../resources/model-aliases.ts";
 import {
   emptyModelMemory,
   type ModelFacts,
@@ -10,7 +11,6 @@ import type { ReconcileResult } from "../reconcile-loop.ts";
 import type { AssistantSight } from "./assistant-watch.ts";
 import type { ModelContext } from "./context.ts";
 import {
-  aliasesOf,
   type DesiredModel,
   desiredModel,
   missingCredential,
@@ -243,7 +243,9 @@ export class ModelRun {
     if (!stored) return false;
     const { name: id, contextTokens, sequences, gpu } = this.#desired;
     const quantization = this.#memory.pin?.model.quantization ?? null;
-    const aliases = aliasesOf(this.#resource, quantization, this.#context.store.list("Model"));
+    const { spec } = this.#resource;
+    const { store } = this.#context;
+    const aliases = modelAliases({ name: id, spec, quantization }, store.list("Model"));
     const { assistant } = observed;
     const verdict = assistant.reachable ? assistant.verdict : undefined;
     const memoryBytesMax = verdict?.type === "fits" ? verdict.bytesMax : undefined;

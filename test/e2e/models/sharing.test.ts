@@ -44,3 +44,32 @@ async function blobsOf(world: ModelWorld): Promise<string[]> {
   const entries = await readdir(await realpath(join(world.blobsDir)));
   return entries.filter((entry) => /^[0-9a-f]{64}$/.test(entry));
 }
+
+test("two Models of one repository with other settings run side by side, and what would name both names neither", async () => {
+  const tiny = await ggufFile("tiny");
+  await using world = await ModelWorld.open();
+  const { berth, hub, models } = world;
+  await hub.addRepository({ id: "org/tiny", files: { "tiny-Q4_K_M.gguf": tiny.bytes } });
+  const spec = { source: "org/tiny", running: true, parallel: 1, contextSize: 256 };
+  await berth.write("short.yaml", modelSpecFile("short", spec));
+  await world.modelIs("short", "running");
+  await berth.write("long.yaml", modelSpecFile("long", { ...spec, contextSize: 1_024 }));
+  expect(await world.modelIs("long", "running")).toMatchObject({
+    ready: true,
+    context_length: 1_024,
+    aliases: [],
+  });
+  expect(await world.say("long")).toBe(await world.say("short"));
+  expect(await world.call("GET", "/api/llm/models/org%2Ftiny")).toMatchObject({
+    status: 409,
+    body: { error: expect.stringMatching(/long, short/) },
+  });
+  // Whoever is alone again, and loaded anew, has the names.
+  await berth.remove("short.yaml");
+  await world.modelGone("short");
+  await models.stop("long", { force: true, wait: true });
+  await models.start("long", { force: true, wait: true });
+  expect((await models.get("org/tiny")).aliases).toEqual(["org/tiny", "org/tiny:Q4_K_M"]);
+  expect(await world.say("org/tiny")).toBe(await world.say("long"));
+  expect(hub.bytesSent).toBe(tiny.bytes.length);
+});

@@ -1,0 +1,41 @@
+import type { ModelSpec } from "./model.ts";
+import { parseModelSource } from "./model-source.ts";
+import type { Resource } from "./resource.ts";
+
+/** What the assistant takes for a name: a repository may have one that it does not. */
+const NAME = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*(:[\w.-]+)?$/;
+
+/** `org/name`; undefined for a URL and for a file. */
+export function repositoryOf(spec: ModelSpec): string | undefined {
+  const parsed = parseModelSource(spec.source);
+  return "source" in parsed && parsed.source.type === "repository" ? parsed.source.id : undefined;
+}
+
+/**
+ * Further names for clients: the repository, where no other Model that is to run has it too, and the
+ * repository with its quantization, as llama.cpp and Ollama write it, where no other one has that. Pure.
+ */
+export function modelAliases(
+  model: {
+    readonly name: string;
+    readonly spec: ModelSpec;
+    /** As it was found to be; null where that is not known. */
+    readonly quantization: string | null;
+  },
+  all: readonly Resource<"Model">[],
+): string[] {
+  const { name, quantization } = model;
+  const repository = repositoryOf(model.spec);
+  if (repository === undefined) return [];
+  const others = all.filter(
+    ({ metadata, spec }) =>
+      metadata.name !== name && spec.source === repository && spec.running === true,
+  );
+  const isTagShared = others.some(
+    ({ status }) => status?.memory.pin?.model.quantization === quantization,
+  );
+  return [
+    ...(others.length > 0 ? [] : [repository]),
+    ...(quantization === null || isTagShared ? [] : [`${repository}:${quantization}`]),
+  ].filter((alias) => NAME.test(alias));
+}
