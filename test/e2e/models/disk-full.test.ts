@@ -1,16 +1,21 @@
 import { execFile } from "node:child_process";
-import { mkdir } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { ggufFile, ModelWorld, modelSpecFile } from "../../support/model-world.ts";
+import { eventually, ggufFile, ModelWorld, modelSpecFile } from "../../support/model-world.ts";
 
 const run = promisify(execFile);
 
-test("a disk without room is told before the first byte, and the download begins by itself once there is some", async () => {
-  const small = await ggufFile("small", { seed: 4 });
+test("a disk without room is told before the first byte, or in the middle; the download goes on by itself once there is some", async () => {
+  const [small, later] = await Promise.all([
+    ggufFile("small", { seed: 4 }),
+    ggufFile("small", { seed: 101 }),
+  ]);
   await using world = await ModelWorld.open({ assistant: false, start: false });
   const { berth, hub } = world;
   await hub.addRepository({ id: "org/small", files: { "small-Q4_K_M.gguf": small.bytes } });
+  await hub.addRepository({ id: "org/later", files: { "later-Q4_K_M.gguf": later.bytes } });
   await mkdir(world.modelsDir, { recursive: true });
   await run("mount", ["-t", "tmpfs", "-o", "size=66m", "tmpfs", world.modelsDir]);
   try {
@@ -41,6 +46,26 @@ test("a disk without room is told before the first byte, and the download begins
       error: null,
     });
     expect(hub.bytesSent).toBe(small.bytes.length);
+
+    // One that somebody fills while a download is under way.
+    hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 800_000 });
+    await run("mount", ["-o", "remount,size=120m", world.modelsDir]);
+    await berth.write("later.yaml", modelSpecFile("later", { source: "org/later" }));
+    await eventually("it comes", () => hub.bytesSent > small.bytes.length + 1_000_000);
+    const filler = join(world.modelsDir, "filler");
+    // Its own error tells that nothing more fits.
+    await run("dd", ["if=/dev/zero", `of=${filler}`, "bs=1M"]).catch(() => {});
+    const full = await world.modelWhere("later", "it says why", ({ error }) => error !== null);
+    expect(full.conditions).toContainEqual(
+      expect.objectContaining({ type: "Ready", status: "False", reason: "DiskFull" }),
+    );
+    expect(full.downloaded_bytes).toBeGreaterThan(0);
+    const before = hub.bytesSent;
+    await rm(filler);
+    hub.faults.clear();
+    expect(await world.modelIs("later", "ready")).toMatchObject({ sha256: later.sha256 });
+    expect(hub.bytesSent - before).toBeLessThanOrEqual(later.bytes.length - full.downloaded_bytes);
+    expect(await world.modelIs("small", "ready")).toMatchObject({ ready: true });
   } finally {
     // Berth may have files open there.
     await run("umount", ["-l", world.modelsDir]);
