@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { type Clock, delay } from "../../../base/clock.ts";
 import type { Environment } from "../../../base/environment.ts";
+import { messageOf } from "../../../base/errors.ts";
 import { isParentMessage } from "../../../base/parent-message.ts";
 
 /** Flags of `berth assistant` that are written otherwise for `berth up`, in what the assistant advises. */
@@ -13,7 +14,8 @@ const OUR_FLAGS = /--(?=(port|data-dir|memory)\b)/g;
 export class AssistantChild {
   /** Why it ended, in a sentence for people without a full stop; never rejects. */
   readonly ended: Promise<string>;
-  readonly #child: ChildProcess;
+  /** Undefined where the system would not start it. */
+  readonly #child: ChildProcess | undefined;
   readonly #clock: Clock;
 
   /** `command`: the program and its arguments. `onReady`: with the URL at which it answers. */
@@ -25,13 +27,21 @@ export class AssistantChild {
   }) {
     const [program = "", ...args] = options.command;
     this.#clock = options.clock;
-    this.#child = spawn(program, args, {
-      env: { ...options.environment },
-      stdio: ["ignore", "ignore", "inherit", "ipc"],
-      detached: true,
-    });
+    let child: ChildProcess;
+    try {
+      child = spawn(program, args, {
+        env: { ...options.environment },
+        stdio: ["ignore", "ignore", "inherit", "ipc"],
+        detached: true,
+      });
+    } catch (error) {
+      // Some refusals, such as that of a machine without memory, are not events but thrown.
+      this.ended = Promise.resolve(notStarted(error));
+      return;
+    }
+    this.#child = child;
     let failure: string | undefined;
-    this.#child.on("message", (message) => {
+    child.on("message", (message) => {
       if (!isParentMessage(message)) return;
       if (message.type === "ready") {
         options.onReady(message.url);
@@ -42,30 +52,34 @@ export class AssistantChild {
     });
     this.ended = new Promise((resolve) => {
       // After its last message, which may come after its exit.
-      this.#child.once("close", (code, signal) => resolve(failure ?? endOf(code, signal)));
-      this.#child.once("error", (error) => {
-        const code = "code" in error ? String(error.code) : error.name;
-        if (this.#child.pid === undefined) resolve(`it could not be started (${code})`);
+      child.once("close", (code, signal) => resolve(failure ?? endOf(code, signal)));
+      child.once("error", (error) => {
+        if (child.pid === undefined) resolve(notStarted(error));
       });
     });
   }
 
   get pid(): number | undefined {
-    return this.#child.pid;
+    return this.#child?.pid;
   }
 
   /** SIGTERM, and SIGKILL after `graceMs`. Resolves when it has ended. */
   async end(graceMs: number): Promise<void> {
     const over = new AbortController();
     const late = delay(this.#clock, graceMs, over.signal).then(
-      () => void this.#child.kill("SIGKILL"),
+      () => void this.#child?.kill("SIGKILL"),
       () => {},
     );
-    this.#child.kill("SIGTERM");
+    this.#child?.kill("SIGTERM");
     await this.ended;
     over.abort();
     await late;
   }
+}
+
+function notStarted(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? String(error.code) : messageOf(error);
+  return `it could not be started (${code})`;
 }
 
 function endOf(code: number | null, signal: NodeJS.Signals | null): string {

@@ -35,7 +35,8 @@ export interface ControlCall {
  */
 export class ControlCalls implements Disposable {
   readonly #socketPath: string;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  /** As many connections as calls: one that asks how things are must not wait for loads, which take minutes. */
+  readonly #agent = new Agent({ keepAlive: true });
 
   /** `dataDir`: of the assistant; nobody has to be there yet. */
   constructor(options: { readonly dataDir: string }) {

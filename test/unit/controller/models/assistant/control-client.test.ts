@@ -268,3 +268,16 @@ describe("an assistant that does not", () => {
     });
   });
 });
+
+test("what it says of itself does not wait for the models that are being loaded, however many", async () => {
+  await using there = await assistant();
+  const open = there.engine.hold();
+  const loads = Array.from({ length: 40 }, async (_, index) =>
+    client.load(await model(`m${index}`), never),
+  );
+  await expect
+    .poll(async () => (await client.state(never)).models.length, { timeout: 5_000 })
+    .toBe(40);
+  open();
+  await Promise.all(loads);
+});

@@ -215,6 +215,19 @@ describe("an assistant of its own", () => {
       "it could not be started (ENOENT); it is started again after 1 s",
     );
   });
+
+  test("that the system refuses to start is tried again", async () => {
+    // More than the system passes on; a machine without memory refuses in the same way.
+    const environment = { PATH: process.env["PATH"], LARGE: "x".repeat(4 * 1024 ** 2) };
+    const supervisor = supervise({ environment });
+    await state(supervisor, "waiting");
+    expect(supervisor.report().message).toMatch(
+      /^it could not be started \(E2BIG\); .* after 1 s$/,
+    );
+    await clock.advance(1_000);
+    await vi.waitFor(() => expect(supervisor.report().message).toMatch(/after 2 s$/), 10_000);
+    expect(supervisor.report()).toMatchObject({ starts: 2, pid: null });
+  });
 });
 
 describe("an assistant that an earlier process started", () => {
