@@ -172,30 +172,39 @@ test("a repository whose terms the account has not accepted says so, and comes w
   expect(await berth.cli(["models", "pull", "terms"])).toMatchObject({ code: 0 });
 });
 
-test.each(["without a token", "with one"])(
-  "an id that no repository has is 404 to whoever waits for it: %s",
-  async (how) => {
-    const id = how === "with one" ? "org/nowhere" : "org/nobody";
-    if (how === "with one") {
-      await world.berth.stop();
-      await world.berth.start({ HF_TOKEN: world.hub.token });
-    }
-    const path = `/api/llm/models/${encodeURIComponent(id)}/download`;
-    expect(await world.call("POST", path)).toMatchObject({ status: 202 });
-    expect(await world.call("POST", `${path}?wait=true`)).toMatchObject({
-      status: 404,
-      body: { error: expect.stringContaining(id) },
-    });
-    const start = await world.call("POST", "/api/llm/start?wait=true", { model: id });
-    expect(start).toMatchObject({ status: 404 });
-    expect(await world.call("POST", "/api/llm/start", { model: "no such" })).toMatchObject({
-      status: 400,
-    });
-    expect(await world.call("POST", "/api/llm/start", { model: "nothing" })).toMatchObject({
-      status: 404,
-    });
-  },
-);
+test("an id that no repository has is 404 to whoever waits for it", async () => {
+  await expectNowhere("org/nobody");
+  expect(await world.call("POST", "/api/llm/start", { model: "no such" })).toMatchObject({
+    status: 400,
+  });
+  expect(await world.call("POST", "/api/llm/start", { model: "nothing" })).toMatchObject({
+    status: 404,
+  });
+});
+
+test("HF_TOKEN does for what is gated, and only the hub gets to see it", async () => {
+  const { berth, hub } = world;
+  await repository("for-members", { gated: "auto", authorised: true });
+  await berth.stop();
+  await berth.start({ HF_TOKEN: hub.token });
+  expect(await world.models.download("org/for-members", { wait: true })).toMatchObject({
+    model: { status: "ready", sha256: tiny.sha256 },
+  });
+  expect(hub.leaks).toEqual([]);
+  expect(berth.output).not.toContain(hub.token);
+  // A hub tells its members more.
+  await expectNowhere("org/nowhere");
+});
+
+async function expectNowhere(id: string): Promise<void> {
+  const path = `/api/llm/models/${encodeURIComponent(id)}/download`;
+  expect(await world.call("POST", path)).toMatchObject({ status: 202 });
+  const refused = { status: 404, body: { error: expect.stringContaining(id) } };
+  expect(await world.call("POST", `${path}?wait=true`)).toMatchObject(refused);
+  expect(await world.call("POST", "/api/llm/start?wait=true", { model: id })).toMatchObject(
+    refused,
+  );
+}
 
 test("a quantization that the repository has not is answered with those that it has", async () => {
   const { hub, berth } = world;

@@ -96,6 +96,8 @@ test("Berth and the assistant, killed together or apart while a model is loaded 
 
   // A word is enough to end both.
   const pid = await world.assistantPid();
-  expect((await berth.stop()).code).toBe(0);
+  const { code, tookMs } = await berth.stop();
+  expect(code).toBe(0);
+  expect(tookMs).toBeLessThan(10_000);
   expect(isProcessAlive(pid)).toBe(false);
 });

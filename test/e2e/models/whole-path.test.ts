@@ -5,9 +5,9 @@ import { ggufFile, ModelWorld, modelSpecFile } from "../../support/model-world.t
 const REPOSITORY = "org/tiny-GGUF";
 
 /** A Berth, and a hub with one repository of two models that give different answers. */
-async function openWorld() {
+async function openWorld(flags: readonly string[] = []) {
   const [q4, q8] = await Promise.all([ggufFile("tiny"), ggufFile("tiny", { seed: 2 })]);
-  const world = await ModelWorld.open();
+  const world = await ModelWorld.open({ flags });
   await world.hub.addRepository({
     id: REPOSITORY,
     files: {
@@ -77,7 +77,7 @@ test("a file becomes a model that answers, is exchanged, stopped, and removed wi
 });
 
 test("the API brings, starts, stops and removes a model by its repository id", async () => {
-  const { world, q4, q8 } = await openWorld();
+  const { world, q4, q8 } = await openWorld(["--models-disk=500Ki"]);
   await using _ = world;
   const { hub, models } = world;
   const call = (method: string, path: string, body?: unknown) =>
@@ -120,6 +120,15 @@ test("the API brings, starts, stops and removes a model by its repository id", a
   const blobs = await readdir(world.blobsDir);
   expect(blobs).toContain(q4.sha256);
   expect(blobs).not.toContain(q8.sha256);
+
+  // Without a Model a file stays until the budget, which takes one of the two, wants its room.
+  await models.delete("tiny", { wait: true });
+  expect(await readdir(world.blobsDir)).toContain(q4.sha256);
+  await models.start(`${REPOSITORY}:Q8_0`, { wait: true });
+  await world.berth.until("the other one has made room", async () => {
+    return !(await readdir(world.blobsDir)).includes(q4.sha256);
+  });
+  expect(await readdir(world.blobsDir)).toContain(q8.sha256);
 });
 
 test("the command line pulls, starts, lists, shows, talks to, stops and removes a model", async () => {
