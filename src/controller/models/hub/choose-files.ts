@@ -2,6 +2,7 @@ import { BerthError, InvalidSpecError } from "../../../base/errors.ts";
 import { suggestion } from "../../../base/nearest.ts";
 import { canonicalQuantization, type GgufName, readGgufName } from "./gguf-name.ts";
 import { preferenceOf } from "./preference.ts";
+import { assertPartCount } from "./split-names.ts";
 
 export interface Wanted {
   readonly file: string | undefined;
@@ -39,7 +40,10 @@ function candidatesOf(listed: readonly string[]): Candidate[] {
   const groups = new Map<string, GgufName[]>();
   for (const name of listed) {
     const read = readGgufName(name);
-    if (read) groups.set(read.group, [...(groups.get(read.group) ?? []), read]);
+    if (!read) continue;
+    const group = groups.get(read.group);
+    if (group) group.push(read);
+    else groups.set(read.group, [read]);
   }
   return [...groups.values()].map((members) => {
     const sorted = members.toSorted((a, b) => (a.part?.index ?? 0) - (b.part?.index ?? 0));
@@ -96,7 +100,7 @@ function byPreference(title: string, models: readonly Candidate[]): Candidate {
   const [only] = models;
   if (only && models.length === 1) return only;
   const ranks = models.map((model) => preferenceOf(model.first.quantization ?? ""));
-  const best = Math.min(...ranks);
+  const best = smallest(ranks);
   const fit = models.filter((_, index) => ranks[index] === best);
   return onlyOne(fit, `${title} has several models, and nothing says which one`);
 }
@@ -104,7 +108,8 @@ function byPreference(title: string, models: readonly Candidate[]): Candidate {
 /** Between files of one quantization: whole before split, and one outside folders before those inside. */
 function onlyOne(fit: readonly Candidate[], problem: string): Candidate {
   const depths = fit.map(({ first }) => first.name.split("/").length);
-  const shallow = fit.filter((_, index) => depths[index] === Math.min(...depths));
+  const least = smallest(depths);
+  const shallow = fit.filter((_, index) => depths[index] === least);
   const whole = shallow.filter(({ first }) => first.part === null);
   const sameStem = new Set(shallow.map(stemOf)).size === 1;
   const left = sameStem && whole.length > 0 ? whole : shallow;
@@ -113,12 +118,18 @@ function onlyOne(fit: readonly Candidate[], problem: string): Candidate {
   throw severalFit(problem, fit);
 }
 
+/** Repositories list thousands of files, which are too many for arguments of a call. */
+function smallest(numbers: readonly number[]): number {
+  return numbers.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY);
+}
+
 function stemOf({ first }: Candidate): string {
   return first.name.replace(/(-\d{5}-of-\d{5})?\.gguf$/i, "");
 }
 
 function chosen(title: string, { first, members }: Candidate): Chosen {
   if (first.part) {
+    assertPartCount(first.name, first.part.count);
     const there = new Set(members.map(({ part }) => part?.index));
     const missing: number[] = [];
     for (let index = 1; index <= first.part.count && missing.length <= LISTED_MAX; index += 1)

@@ -17,10 +17,11 @@ export interface GgufName {
 
 /**
  * Every way in which the large publishers write it: `-Q4_K_M`, `.Q4_K_M`, `_q4_k_m`, `-UD-Q4_K_XL`, `.i1-IQ4_XS`,
- * `-bf16`, `-fp16`, `-mxfp4`, `-MXFP4_MOE`, `-TQ1_0`, `-i2_s`, `-Q4_0_4_4`.
+ * `-bf16`, `-fp16`, `-mxfp4`, `-MXFP4_MOE`, `-TQ1_0`, `-i2_s`, `-Q4_0_4_4`. Bounded, since anybody may have made
+ * a name up on which it would go back and forth.
  */
 const QUANTIZATION =
-  /(?<=^|[-._])(?:UD-)?(?:I?Q\d+(?:_[A-Z0-9]+)*|TQ\d+_\d+|I\d_S|BF16|FP?(?:16|32)|(?:MX|NV)FP4(?:_[A-Z0-9]+)*)(?=[-.]|$)/gi;
+  /(?<=^|[-._])(?:UD-)?(?:I?Q\d{1,2}(?:_[A-Z0-9]{1,8}){0,4}|TQ\d+_\d+|I\d_S|BF16|FP?(?:16|32)|(?:MX|NV)FP4(?:_[A-Z0-9]{1,8}){0,4})(?=[-.]|$)/gi;
 /** As llama.cpp's own tool splits files; it finds the other parts by exactly these names. */
 const PART = /^(.+)-(\d{5})-of-(\d{5})$/;
 const ENDING = /\.gguf$/i;

@@ -42,8 +42,9 @@ export async function resolveRepository(
     request,
   );
   const files: ResolvedFile[] = [];
+  const byName = new Map(listing.files.map((file) => [file.name, file]));
   for (const [index, name] of chosen.names.entries()) {
-    const listed = listing.files.find((file) => file.name === name);
+    const listed = byName.get(name);
     if (!listed) throw new Error("what was chosen is listed");
     const url = at(hub.endpoint, [...id.split("/"), "resolve", listing.commit, ...name.split("/")]);
     // Whether this account gets the files of a gated repository shows at the first of them, and nowhere else.

@@ -1,7 +1,7 @@
 import { BerthError } from "../../../base/errors.ts";
 import { readGgufName } from "./gguf-name.ts";
 
-/** No publisher splits into more; each part of a URL costs a question. */
+/** No publisher splits into more; each part costs a question, or a file to look after. */
 const PARTS_MAX = 1000;
 
 /**
@@ -11,11 +11,16 @@ const PARTS_MAX = 1000;
 export function partNames(name: string): readonly string[] {
   const part = readGgufName(name)?.part;
   if (!part) return [name];
-  if (part.count > PARTS_MAX)
-    throw new BerthError("hub_not_found", `${name} says that it is one of ${part.count} parts`, {
-      hint: `models of up to ${PARTS_MAX} parts can be fetched`,
-    });
+  assertPartCount(name, part.count);
   return Array.from({ length: part.count }, (_, index) =>
     name.replace(/-\d{5}(-of-\d{5}\.gguf)$/i, `-${String(index + 1).padStart(5, "0")}$1`),
   );
+}
+
+/** Throws `hub_not_found` for a count that no model has. */
+export function assertPartCount(name: string, count: number): void {
+  if (count <= PARTS_MAX) return;
+  throw new BerthError("hub_not_found", `${name} says that it is one of ${count} parts`, {
+    hint: `models of up to ${PARTS_MAX} parts can be fetched`,
+  });
 }

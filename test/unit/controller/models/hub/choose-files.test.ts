@@ -250,6 +250,34 @@ describe("by file", () => {
 });
 
 describe("whatever a hub lists", () => {
+  it("of a hundred thousand files as of ten", { timeout: 10_000 }, () => {
+    const many = Array.from({ length: 100_000 }, (_, index) => `m-${index}-Q4_K_M.gguf`);
+    expect(choose(many, { file: "m-99999-Q4_K_M.gguf" }).names).toHaveLength(1);
+    expect(thrownBy(() => choose(many)).message).toContain("and 99970 more");
+  });
+
+  it("of a model in more parts than any has", { timeout: 10_000 }, () => {
+    const parts = Array.from(
+      { length: 99_999 },
+      (_, index) => `m-${String(index + 1).padStart(5, "0")}-of-99999.gguf`,
+    );
+    expect(thrownBy(() => choose(parts))).toMatchObject({
+      code: "hub_not_found",
+      message: "m-00001-of-99999.gguf says that it is one of 99999 parts",
+    });
+  });
+
+  it("of names on which a search for quantizations would go back and forth", {
+    timeout: 10_000,
+  }, () => {
+    const part = `${"Q4_".repeat(80)}!`;
+    const names = Array.from(
+      { length: 20_000 },
+      (_, index) => `${part}/${part}/${part}/${index}-Q4_K_M.gguf`,
+    );
+    expect(choose(names, { file: names[7] ?? "" }).quantization).toBe("Q4_K_M");
+  });
+
   const quantization = fc.constantFrom("Q4_K_M", "Q8_0", "UD-Q4_K_XL", "f16", "IQ4_XS", "zzz");
   const separator = fc.constantFrom("-", ".", "_");
   const stem = fc
