@@ -13,17 +13,21 @@ type Sources = Pick<ApiContext, "store" | "control" | "models">;
 
 /** Models by name, then files in the assistant's own folder, then what the catalog offers besides. */
 export function listModels(context: Sources): ModelView[] {
+  const models = context.store.list("Model");
   return [
-    ...context.store.list("Model").map((model) => itemOf(context, model)),
+    ...models.map((model) => itemOf(context, model, models)),
     ...ownModels(context).map((file) => ownModelView(file)),
     ...offeredModels(context).map((entry) => catalogModelView(entry)),
   ];
 }
 
 /** A Model as a list shows it, with what is under way now. */
-export function itemOf({ store, control }: Sources, model: Resource<"Model">): ModelView {
-  const progress = control.modelProgress(model.metadata.name);
-  const view = modelView(model, progress, store.list("Model"));
+export function itemOf(
+  { store, control }: Sources,
+  model: Resource<"Model">,
+  all: readonly Resource<"Model">[] = store.list("Model"),
+): ModelView {
+  const view = modelView(model, control.modelProgress(model.metadata.name), all);
   const { state, message } = control.assistant();
   // Nobody will load it, and a status that is not written yet does not tell.
   const isOff = state === "off" && model.spec.running === true && !isObserved(model);

@@ -54,6 +54,7 @@ function candidates(
   facts: ModelFacts | null,
 ): readonly Candidate[] {
   const others = all
+    .filter(({ spec }) => spec.running === true)
     .filter(({ metadata }) => metadata.name !== desired.name && !metadata.deletionTimestamp)
     .map((resource) => ({
       desired: desiredModel(resource),
