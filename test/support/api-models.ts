@@ -13,6 +13,7 @@ export function putModel(
   name: string,
   spec: ModelSpec = { source: `org/${name}` },
   manager = "api",
+  annotations: Readonly<Record<string, string>> = {},
 ): Resource<"Model"> {
   return store.apply({
     kind: "Model",
@@ -21,6 +22,7 @@ export function putModel(
     actor: { name: "user:admin" },
     mode: "replace",
     spec,
+    annotations,
     declares: manager.startsWith("file:"),
   }).resource;
 }

@@ -61,7 +61,7 @@ export async function startModel(
   query: WriteQuery,
 ): Promise<Answer> {
   const found = findModel(context, id);
-  const annotations = { [STARTED_AT]: timestamp(context.clock.now()) };
+  const annotations = { [STARTED_AT]: startTime(context) };
   const until = "running";
   if (found.type !== "resource") {
     if (found.type === "assistant" && staysLoaded(found)) {
@@ -94,6 +94,18 @@ export async function startModel(
 }
 
 type Change = Pick<Partial<ApplyIntent<"Model">>, "spec" | "annotations">;
+
+/** After every other start, also two at once or with a clock that was set back: the last one comes first. */
+function startTime({ store, clock }: ApiContext): string {
+  const others = store
+    .list("Model")
+    .map(({ metadata }) => Date.parse(metadata.annotations[STARTED_AT] ?? ""))
+    .filter((time) => time < TIME_MAX_MS);
+  return timestamp(others.reduce((time, other) => Math.max(time, other + 1), clock.now()));
+}
+
+/** Of years with four digits, by which times can be compared as texts. */
+const TIME_MAX_MS = Date.UTC(10_000, 0) - 1;
 
 /** As `start` and `stop` of an app write: fields of files stay theirs, unless forced. */
 export function changeIntent(

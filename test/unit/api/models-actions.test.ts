@@ -201,6 +201,21 @@ describe("start", () => {
     expect(modelOf("small").metadata.annotations).toEqual({ [STARTED_AT]: now });
   });
 
+  it("comes after every other start, whatever the clock says", async () => {
+    const startedAt = (name: string) => modelOf(name).metadata.annotations[STARTED_AT];
+    await start("org/one");
+    await start("org/two");
+    expect([startedAt("one"), startedAt("two")]).toEqual([now, now.replace("000Z", "001Z")]);
+    for (const [name, time] of [
+      ["ahead", "2031-05-05T05:05:05.000Z"],
+      ["nonsense", "yesterday"],
+      ["always", "9999-12-31T23:59:59.999Z"],
+    ] as const)
+      putModel(api.store, name, { source: `org/${name}` }, "api", { [STARTED_AT]: time });
+    await start("org/three");
+    expect(startedAt("three")).toBe("2031-05-05T05:05:05.001Z");
+  });
+
   it("leaves to a file what the file says, unless forced", async () => {
     putModel(api.store, "open", { source: "org/open" }, "file:open.yaml");
     expect((await start("open")).statusCode).toBe(202);
