@@ -35,6 +35,7 @@ const download = (id: string, query = "") =>
 const remove = (id: string, query = "") =>
   api.request({ method: "DELETE", url: `/api/llm/models/${encodeURIComponent(id)}${query}` });
 const modelOf = (name: string) => requireModel(api.store, name);
+const startedAt = (name: string) => modelOf(name).metadata.annotations[STARTED_AT];
 const namesThere = () => api.store.list("Model").map(({ metadata }) => metadata.name);
 
 describe("download", () => {
@@ -202,7 +203,6 @@ describe("start", () => {
   });
 
   it("comes after every other start, whatever the clock says", async () => {
-    const startedAt = (name: string) => modelOf(name).metadata.annotations[STARTED_AT];
     await start("org/one");
     await start("org/two");
     expect([startedAt("one"), startedAt("two")]).toEqual([now, now.replace("000Z", "001Z")]);
