@@ -162,9 +162,9 @@ export class ModelWorld implements AsyncDisposable {
     return answer.choices[0]?.message.content ?? "";
   }
 
-  /** Names that requests may use, as the endpoint itself lists them, with whether they are in memory. */
-  async served(): Promise<Readonly<Record<string, string>>> {
-    const answer = await fetch(`${await this.assistantUrl()}/v1/models`);
+  /** Names of models with their states, as the endpoint itself lists them; `url`: where it is, if Berth cannot tell. */
+  async served(url?: string): Promise<Readonly<Record<string, string>>> {
+    const answer = await fetch(`${url ?? (await this.assistantUrl())}/v1/models`);
     // The daemon's own word; a test that reads a field that is not there fails.
     const { data }: { data: { id: string; state: string }[] } = JSON.parse(await answer.text());
     return Object.fromEntries(data.map(({ id, state }) => [id, state]));

@@ -20,7 +20,13 @@ import {
 import { asError, failed, RETRY_MAX_MS } from "./failure.ts";
 import type { JobRequest, JobResult, JobStep } from "./jobs.ts";
 import { factsKey, observeModel } from "./observe.ts";
-import { type ModelOperation, type ModelPlan, type ObservedModel, planModel } from "./plan.ts";
+import {
+  isLoadedAsWanted,
+  type ModelOperation,
+  type ModelPlan,
+  type ObservedModel,
+  planModel,
+} from "./plan.ts";
 import { upToDate } from "./retry.ts";
 import { modelStatus } from "./status.ts";
 
@@ -65,6 +71,7 @@ export class ModelRun {
       const sight = await this.#context.watch.look(signal);
       const observed = await this.#observe(sight);
       const plan = planModel(this.#desired, observed);
+      this.#forget(plan, observed);
       const next = this.#nextOf(plan, refused);
       if (this.#finish(next)) continue;
       const waitMs = next ? this.#waitOf(next) : 0;
@@ -86,6 +93,18 @@ export class ModelRun {
       sight,
       all: this.#context.store.list("Model"),
     });
+  }
+
+  /** What failed has come about all the same, as a load does whose caller was killed: nothing is left to retry. */
+  #forget({ operations, blockedBy }: ModelPlan, { stored, assistant }: ObservedModel): void {
+    const { failure } = this.#memory;
+    const { name, running } = this.#desired;
+    if (!failure || blockedBy !== null || this.#context.jobs.current(name)) return;
+    if (operations.some(({ type }) => steps[type] === failure.step)) return;
+    const model = assistant.reachable ? assistant.model : undefined;
+    const isOpen = failure.step === "load" && running;
+    if (isOpen && !isLoadedAsWanted(this.#desired, stored, model)) return;
+    this.#remember({ failure: null });
   }
 
   /** Where nothing may be tried, it still leaves the memory when it is not wanted there. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ggufFile, ModelWorld, modelSpecFile } from "../../support/model-world.ts";
+import { eventually, ggufFile, ModelWorld, modelSpecFile } from "../../support/model-world.ts";
 import { isProcessAlive } from "../../support/processes.ts";
 
 const REPOSITORY = "org/tiny";
@@ -58,6 +58,27 @@ test("the assistant, killed while it loads and in mid-answer, comes back with th
   });
   const tiny = await ggufFile("tiny", { endsAfter: null });
   expect(hub.bytesSent).toBe(tiny.bytes.length);
+});
+
+test("a load that failed is forgotten once the next one has ended, also where Berth is killed in between", async () => {
+  await using world = await openWorld();
+  const { berth } = world;
+  await berth.write("chat.yaml", modelSpecFile("chat", spec));
+  await world.modelIs("chat", "starting");
+  await world.killAssistant();
+  await world.modelWhere("chat", "it says what has failed", ({ error }) => error !== null);
+  const url = await world.assistantUrl();
+  await eventually("it is loaded again", async () => "chat" in (await world.served(url)));
+  await berth.kill();
+  // The assistant goes on with what it was asked for.
+  await eventually("it is in memory", async () => (await world.served(url))["chat"] === "resident");
+  await berth.start();
+  expect(await world.modelWhere("chat", "it is Ready", ({ ready }) => ready)).toMatchObject({
+    status: "running",
+    error: null,
+    next_retry_at: null,
+  });
+  expect(await world.say("chat")).not.toBe("");
 });
 
 test("Berth and the assistant, killed together or apart while a model is loaded or exchanged, come back with it", async () => {
