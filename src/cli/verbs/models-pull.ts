@@ -5,8 +5,8 @@ import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
 import type { ModelFields } from "../models/declare.ts";
+import { printDryRun } from "../models/print-dry-run.ts";
 import { durationOption, type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { planLines } from "../output/changes.ts";
 
 interface PullFlags
   extends Pick<ModelFields, "quantization" | "file" | "revision" | "sha256" | "credential"> {
@@ -98,7 +98,8 @@ async function ask(
         "--dry-run goes with an id alone",
         "`berth apply -f FILE --dry-run` tells what a Model in a file would do",
       );
-    await printDryRun(cli, client, word);
+    const write = await client.models.download(word, { dryRun: true });
+    if (write.dryRun) await printDryRun(cli, write.report);
     return undefined;
   }
   if (isDeclared) {
@@ -110,16 +111,6 @@ async function ask(
   }
   const write = await client.models.download(word, { force: flags.force === true });
   return write.dryRun ? write.report.name : write.model.name;
-}
-
-async function printDryRun(cli: Cli, client: Client, word: string): Promise<void> {
-  const write = await client.models.download(word, { dryRun: true });
-  if (!write.dryRun) return;
-  const { name, message, plan } = write.report;
-  const lines = [`model/${name}: ${message}`];
-  if (plan !== null)
-    lines.push("  plan:", ...planLines(plan, cli.colours).map((line) => `    ${line}`));
-  await cli.print(lines.join("\n"));
 }
 
 /** Name, file, size and digest: what a person may want to write down. */

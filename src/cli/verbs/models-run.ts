@@ -3,6 +3,7 @@ import { formatBytes } from "../../base/units.ts";
 import type { Client } from "../../client/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
+import { printDryRun } from "../models/print-dry-run.ts";
 import {
   durationOption,
   integerBetween,
@@ -10,7 +11,6 @@ import {
   outputOption,
   withExamples,
 } from "../options.ts";
-import { planLines } from "../output/changes.ts";
 
 interface StartFlags {
   readonly context?: number;
@@ -51,7 +51,11 @@ export function addStart(models: Command, cli: Cli): void {
     ],
   ).action(async (word: string, flags: StartFlags) => {
     const client = await cli.connect();
-    if (flags.dryRun === true) return printDryRun(cli, client, word);
+    if (flags.dryRun === true) {
+      const write = await client.models.start(word, { dryRun: true });
+      if (write.dryRun) await printDryRun(cli, write.report);
+      return;
+    }
     const name = await ask(client, word, flags);
     const { printShort, untilThere } = await import("../models/finish.ts");
     if (flags.wait === false) {
@@ -81,16 +85,6 @@ async function ask(client: Client, word: string, flags: StartFlags): Promise<str
   }
   const write = await client.models.start(id, options);
   return write.dryRun ? write.report.name : write.model.name;
-}
-
-async function printDryRun(cli: Cli, client: Client, word: string): Promise<void> {
-  const write = await client.models.start(word, { dryRun: true });
-  if (!write.dryRun) return;
-  const { name, message, plan } = write.report;
-  const lines = [`model/${name}: ${message}`];
-  if (plan !== null)
-    lines.push("  plan:", ...planLines(plan, cli.colours).map((line) => `    ${line}`));
-  await cli.print(lines.join("\n"));
 }
 
 function runningText(cli: Cli, model: ModelDetails): string {

@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path";
 import { digestOf } from "../../base/canonical.ts";
 import { BerthError, messageOf } from "../../base/errors.ts";
+import { writeWhole } from "../../base/whole-files.ts";
 import { networkName } from "../apps/desired.ts";
 import { COMPONENT, INSTANCE, SPEC_HASH } from "../labels.ts";
 import type {
@@ -15,7 +16,6 @@ import { lastError } from "./caddy-process.ts";
 import { tableFolder } from "./caddy-routes.ts";
 import { versionIn } from "./caddy-version.ts";
 import { portTaken } from "./port-check.ts";
-import { writeWhole } from "./write-whole.ts";
 
 const COMMAND_LIMIT_MS = 30_000;
 const STOP_GRACE_MS = 10_000;

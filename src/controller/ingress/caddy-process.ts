@@ -4,12 +4,12 @@ import { access, open, readFile, rm, writeFile } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
 import { type Clock, delay } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
+import { writeWhole } from "../../base/whole-files.ts";
 import { CaddyAdmin } from "./caddy-admin.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
 import { versionIn } from "./caddy-version.ts";
 import { assertPortsFree } from "./port-check.ts";
-import { writeWhole } from "./write-whole.ts";
 
 /** `caddy validate` of hundreds of routes takes well below a second. */
 const CHECK_LIMIT_MS = 30_000;

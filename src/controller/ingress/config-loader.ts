@@ -3,11 +3,11 @@ import { canonicalJson, deepEqual, digestOf } from "../../base/canonical.ts";
 import { type Clock, delay } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
+import { writeWhole } from "../../base/whole-files.ts";
 import { CaddyAdmin } from "./caddy-admin.ts";
 import { type CaddyConfig, type CaddySettings, caddyConfig } from "./caddy-config.ts";
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
 import type { Site } from "./site.ts";
-import { writeWhole } from "./write-whole.ts";
 
 /** Debian's Caddy is up within half a second; a container on a busy machine takes seconds. */
 const START_LIMIT_MS = 15_000;

@@ -5,6 +5,7 @@ import { Metadata } from "../kinds.ts";
 import { phases } from "../status.ts";
 import { BuildView } from "./builds.ts";
 import { EventView } from "./events.ts";
+import { dryRunFields, planFields } from "./plans.ts";
 import {
   Component,
   closed,
@@ -116,34 +117,16 @@ export type AppDetails = Static<typeof AppDetails>;
 export const PlanView = Type.Object(
   {
     app: Type.String(),
-    generation: Type.Integer(),
+    ...planFields,
     strategy: OneOf(["recreate", "rolling"]),
     strategy_reason: Type.String(),
-    operations: Type.Array(
-      Type.Object(
-        { operation: Type.String(), target: Type.String(), cause: Type.String() },
-        closed,
-      ),
-    ),
-    changes: Type.Array(FieldChangeView),
-    blocked_by: NullableString,
   },
   closed,
 );
 export type PlanView = Static<typeof PlanView>;
 
 /** The answer of a write with `dry_run=true`: nothing has changed. */
-export const DryRunReport = Type.Object(
-  {
-    dry_run: Type.Literal(true),
-    kind: Type.String(),
-    name: Type.String(),
-    message: Type.String({ description: "what the write would do, in a sentence" }),
-    changes: Type.Array(FieldChangeView),
-    plan: NullableOf(PlanView),
-  },
-  closed,
-);
+export const DryRunReport = Type.Object(dryRunFields(PlanView), closed);
 export type DryRunReport = Static<typeof DryRunReport>;
 
 export const RevisionView = Type.Object(

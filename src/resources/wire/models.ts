@@ -3,6 +3,7 @@ import { ModelSpec } from "../model.ts";
 import { modelPhases } from "../model-status.ts";
 import { ConditionView } from "./apps.ts";
 import { EventView } from "./events.ts";
+import { dryRunFields, planFields } from "./plans.ts";
 import {
   Component,
   closed,
@@ -136,35 +137,11 @@ export const ModelProgressView = Type.Object(
 );
 export type ModelProgressView = Static<typeof ModelProgressView>;
 
-export const ModelPlanView = Type.Object(
-  {
-    model: Type.String(),
-    generation: Type.Integer(),
-    operations: Type.Array(
-      Type.Object(
-        { operation: Type.String(), target: Type.String(), cause: Type.String() },
-        closed,
-      ),
-    ),
-    changes: Type.Array(FieldChangeView),
-    blocked_by: NullableString,
-  },
-  closed,
-);
+export const ModelPlanView = Type.Object({ model: Type.String(), ...planFields }, closed);
 export type ModelPlanView = Static<typeof ModelPlanView>;
 
 /** The answer of a write of one model with `dry_run=true`: nothing has changed. */
-export const ModelDryRunReport = Type.Object(
-  {
-    dry_run: Type.Literal(true),
-    kind: Type.String(),
-    name: Type.String(),
-    message: Type.String({ description: "what the write would do, in a sentence" }),
-    changes: Type.Array(FieldChangeView),
-    plan: NullableOf(ModelPlanView),
-  },
-  closed,
-);
+export const ModelDryRunReport = Type.Object(dryRunFields(ModelPlanView), closed);
 export type ModelDryRunReport = Static<typeof ModelDryRunReport>;
 
 /** The answer of a stop with `dry_run=true`: one report for each model that would be stopped. */

@@ -1,3 +1,5 @@
+import type { ModelFacts } from "../../../resources/model-status.ts";
+
 /**
  * The assistant's system instance, as the Model reconciler drives it over the control socket. Every call has
  * a time limit of its own. Errors are BerthErrors: `assistant_unreachable` (it is off, starting, or gone),
@@ -74,17 +76,8 @@ export interface AssistantModel {
   readonly recovering: boolean;
 }
 
-export interface InspectedModel {
-  readonly architecture: string;
-  readonly name: string | null;
-  readonly parameters: number | null;
-  readonly quantization: string | null;
-  /** What it was trained with, and can have at most. */
-  readonly contextTokens: number;
-  readonly kind: "chat" | "completion" | "embedding";
-  /** With all that it would be given where there is room, and with the least that is of use. */
-  readonly memoryBytes: { readonly wanted: number; readonly least: number };
-}
+/** What a file says of itself, and what it would take. */
+export type InspectedModel = ModelFacts;
 
 /** What the rest of Berth is told of the daemon itself. */
 export interface AssistantDaemon {

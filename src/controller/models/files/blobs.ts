@@ -1,7 +1,7 @@
 import { readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../../base/clock.ts";
-import { syncFolder } from "./durable.ts";
+import { syncFolder } from "../../../base/whole-files.ts";
 import type { Hasher } from "./hasher.ts";
 import {
   type FileStamp,

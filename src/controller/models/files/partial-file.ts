@@ -1,7 +1,7 @@
 import type { FileHandle } from "node:fs/promises";
 import { mkdir, open, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { syncFolder } from "./durable.ts";
+import { syncFolder } from "../../../base/whole-files.ts";
 import { Journal, type JournalEntry, readJournal } from "./journal.ts";
 import { type ByteRanges, clippedRanges, countBytes, prefixBytes, withRange } from "./ranges.ts";
 import type { Turns } from "./turns.ts";

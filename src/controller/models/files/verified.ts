@@ -1,5 +1,5 @@
 import { readFile, stat, utimes } from "node:fs/promises";
-import { writeDurably } from "./durable.ts";
+import { writeDurably } from "../../../base/whole-files.ts";
 
 /** How a file stood when its bytes were last read and found right. */
 export interface FileStamp {

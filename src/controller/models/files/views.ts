@@ -1,7 +1,7 @@
 import { mkdir, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
 import { BerthError } from "../../../base/errors.ts";
-import { syncFolder } from "./durable.ts";
+import { syncFolder } from "../../../base/whole-files.ts";
 
 const NAME_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 1024;
