@@ -48,18 +48,32 @@ export function desiredModel(resource: Resource<"Model">): DesiredModel {
 
 type Secrets = Pick<Store, "get" | "secrets">;
 
-/** The token that the spec's `credential` names; undefined where it names none, or where it is missing. */
+/** The token that the spec's `credential` names; undefined where it names none, or where it is of no use. */
 export function tokenOf(store: Secrets, spec: ModelSpec): string | undefined {
+  const token = writtenToken(store, spec);
+  return token !== undefined && TOKEN.test(token) ? token : undefined;
+}
+
+/** What a header can carry. */
+const TOKEN = /^[\x21-\x7e]+$/;
+
+/** Without the end of the line that files of tokens, and so many a Secret, have. */
+function writtenToken(store: Secrets, spec: ModelSpec): string | undefined {
   if (spec.credential === undefined) return undefined;
   const values = store.secrets.reveal(spec.credential) ?? {};
   const keys = Object.keys(values);
-  return values["token"] ?? (keys.length === 1 ? values[keys[0] ?? ""] : undefined);
+  return (values["token"] ?? (keys.length === 1 ? values[keys[0] ?? ""] : undefined))?.trim();
 }
 
 /** Why the credential cannot be used; undefined where it can, or where none is named. */
 export function missingCredential(store: Secrets, spec: ModelSpec): Reason | undefined {
   if (spec.credential === undefined || tokenOf(store, spec) !== undefined) return undefined;
   const isThere = store.get("Secret", spec.credential) !== undefined;
+  if (writtenToken(store, spec) !== undefined)
+    return {
+      reason: "TokenUnusable",
+      message: `credential names Secret "${spec.credential}", whose token is empty or holds characters that no token has; set it anew with berth secrets set ${spec.credential} token=VALUE`,
+    };
   return isThere
     ? {
         reason: "SecretKeyNotFound",

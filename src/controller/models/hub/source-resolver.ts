@@ -31,7 +31,8 @@ export class SourceResolver implements ModelSources {
 
   constructor(options: SourceResolverOptions) {
     this.#endpoint = new URL(options.endpoint);
-    this.#token = options.token;
+    // Often read from a file, whose line ends.
+    this.#token = options.token?.trim() || undefined;
     this.#clock = options.clock;
     this.#limitMs = options.limitMs ?? LIMIT_MS;
   }

@@ -167,6 +167,27 @@ const crashes = () =>
     .filter(({ reason }) => reason === "Crashed")
     .reduce((sum, { count: times }) => sum + times, 0);
 
+test("a token is taken without the end of its line, and one that cannot be sent is refused", async () => {
+  setSecret("hf_x\n");
+  world.applyModel("small", { source, credential: "hub" });
+  await world.modelPhase("small", "ready");
+  expect(world.models.calls).toContain("resolve org/small hf_x");
+  for (const token of [" \n", "hf x", "hf_\u0000", "hf_ü"]) {
+    setSecret(token);
+    await world.clock.until(
+      () => world.modelCondition("small", "Accepted")?.reason === "TokenUnusable",
+      60_000,
+      "it is refused",
+    );
+    setSecret("hf_right");
+    await world.clock.until(
+      () => world.modelCondition("small", "Accepted")?.status === "True",
+      60_000,
+      "it is taken",
+    );
+  }
+});
+
 describe("a model that crashes", () => {
   beforeEach(async () => {
     world.applyModel("small", { source, running: true });

@@ -168,6 +168,12 @@ describe("the token", () => {
     expect(ofTheHub).toEqual(own);
   });
 
+  it("of the hub may come with the end of its line", async () => {
+    await hub.addRepository({ id: "org/name", files, private: true });
+    const model = await resolving(hub.url, { token: `${hub.token}\n` }).resolve({});
+    expect(model.files[0]?.sha256).toBe(sha256);
+  });
+
   it("of the request goes before that of the hub", async () => {
     await hub.addRepository({ id: "org/name", files, private: true });
     const model = await resolving(hub.url, { token: "hf_other" }).resolve({ token: hub.token });
