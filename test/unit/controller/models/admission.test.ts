@@ -12,6 +12,11 @@ const model = (name: string, fields: Partial<Candidate> = {}): Candidate => ({
 const memory = { bytesMax: 1_000, otherBytes: 0 };
 const at = (second: number) => `2030-01-01T00:00:0${second}.000Z`;
 
+const message = (candidates: readonly Candidate[], otherBytes = 0) => {
+  const verdict = admit("a", candidates, { bytesMax: 1_000, otherBytes });
+  return verdict.type === "refused" ? verdict.message : verdict.type;
+};
+
 describe("who may be in memory", () => {
   test("one that fits beside the others", () => {
     const both = [model("a", { leastBytes: 400 }), model("b")];
@@ -74,5 +79,106 @@ describe("who may be in memory", () => {
       const kept = all.filter(({ name }) => admit(name, order, memory).type !== "refused");
       expect(kept.map(({ name }) => name)).toEqual(["c", "d"]);
     }
+  });
+
+  test("nobody waits for one that is not in memory", () => {
+    const three = [
+      model("a", { startedAt: at(9) }),
+      model("b", { startedAt: at(8), leastBytes: 500 }),
+      model("c", { residentBytes: 300, startedAt: at(7), leastBytes: 300 }),
+    ];
+    expect(admit("a", three, memory)).toMatchObject({ type: "fits" });
+    expect(admit("a", [...three, model("d", { residentBytes: 200 })], memory)).toEqual({
+      type: "waits",
+      for: ["d"],
+    });
+  });
+
+  test("what others keep is not free while it waits for the rest either", () => {
+    const both = [
+      model("a", { startedAt: at(5), leastBytes: 500 }),
+      model("b", { residentBytes: 450 }),
+    ];
+    expect(admit("a", both, { bytesMax: 1_000, otherBytes: 60 })).toEqual({
+      type: "waits",
+      for: ["b"],
+    });
+  });
+
+  test("nobody waits for memory that is free already, though another one leaves", () => {
+    const three = [
+      model("first", { residentBytes: 300, leastBytes: 300, startedAt: at(9) }),
+      model("second", { leastBytes: 200, startedAt: at(8) }),
+      model("third", { leastBytes: 500, startedAt: at(7) }),
+      model("leaves", { residentBytes: 200, leastBytes: 200 }),
+    ];
+    expect(admit("leaves", three, memory).type).toBe("refused");
+    expect(admit("second", three, memory)).toMatchObject({ type: "fits" });
+    expect(admit("third", three, memory)).toMatchObject({ type: "fits" });
+    const tight = three.map((one) => (one.name === "third" ? { ...one, leastBytes: 501 } : one));
+    expect(admit("leaves", tight, memory).type).toBe("fits");
+  });
+
+  test("one that is there never waits; it has what is free besides", () => {
+    const both = [
+      model("a", { residentBytes: 600, leastBytes: 100, startedAt: at(9) }),
+      model("b", { residentBytes: 500, leastBytes: 100 }),
+    ];
+    expect(admit("a", both, memory)).toEqual({ type: "fits", bytesMax: 1_000 });
+    expect(admit("b", both, memory).type).toBe("refused");
+  });
+
+  test.each<[string, Partial<Candidate>, Partial<Candidate>]>([
+    ["the one that a person started", { startedAt: at(1) }, { residentBytes: 600 }],
+    [
+      "the one that was started last",
+      { startedAt: at(2) },
+      { startedAt: at(1), residentBytes: 600 },
+    ],
+    ["the one that is there", { residentBytes: 600 }, { createdAt: at(0) }],
+    [
+      "the one that is there, of two started at once",
+      { startedAt: at(1), residentBytes: 600 },
+      { startedAt: at(1) },
+    ],
+    ["the older one", { createdAt: at(0) }, { createdAt: at(1) }],
+  ])("first comes %s", (_, first, second) => {
+    const both = [model("z", first), model("a", second)];
+    for (const order of [both, both.toReversed()]) {
+      expect(admit("z", order, memory).type).not.toBe("refused");
+      expect(admit("a", order, memory).type).toBe("refused");
+    }
+  });
+
+  test("of two that are alike, the first by name", () => {
+    const both = [model("b"), model("a")];
+    for (const order of [both, both.toReversed()]) {
+      expect(admit("a", order, memory).type).toBe("fits");
+      expect(admit("b", order, memory).type).toBe("refused");
+    }
+  });
+
+  test("one that takes all that there is, and not a byte more, fits", () => {
+    expect(admit("a", [model("a", { leastBytes: 1_000 })], memory)).toEqual({
+      type: "fits",
+      bytesMax: 1_000,
+    });
+  });
+
+  test("the messages say what is missing, whom to stop, and how to come first", () => {
+    expect(message([model("a", { leastBytes: 1_001 })])).toBe(
+      "it needs at least 1001 B of memory, and all models together may have 1000 B: 1 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization, or give the assistant more with --assistant-memory",
+    );
+    const three = [
+      model("a"),
+      model("b", { residentBytes: 300 }),
+      model("c", { residentBytes: 200 }),
+    ];
+    expect(message(three)).toBe(
+      "it needs at least 600 B of memory, and 500 B of 1000 B are free beside b, c: 100 B are missing; stop one of them (berth models stop b), set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a puts it before the others",
+    );
+    expect(message([model("a", { leastBytes: 1_000 })], 1_200)).toBe(
+      "it needs at least 1000 B of memory, and 0 B of 1000 B are free, 1.2 KiB are those of other models: 1000 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a puts it before the others",
+    );
   });
 });
