@@ -40,15 +40,17 @@ class Handle {
 
 let tasks: TaskGroup;
 let jobs: ModelJobs;
+let clock: VirtualClock;
 let changed: string[];
 
 beforeEach(() => {
   changed = [];
+  clock = new VirtualClock();
   tasks = new TaskGroup((error) => {
     throw error;
   });
   jobs = new ModelJobs({
-    clock: new VirtualClock(),
+    clock,
     tasks,
     onChanged: (model) => changed.push(model),
   });
@@ -161,7 +163,13 @@ test("a word of progress that comes after the end changes nothing", async () => 
   const job = new Handle("download");
   ensure("a", job);
   job.report({ step: "downloading", doneBytes: 1, totalBytes: 2 });
-  expect(jobs.current("a")?.state).toMatchObject({ progress: { doneBytes: 1 } });
+  expect(jobs.current("a")?.state).toMatchObject({
+    progress: { doneBytes: 1 },
+    bytesPerSecond: null,
+  });
+  await clock.advance(2_000);
+  job.report({ step: "downloading", doneBytes: 2_001, totalBytes: 9_000 });
+  expect(jobs.current("a")?.state).toMatchObject({ bytesPerSecond: 1_000 });
   job.end();
   await untilChanged(1);
   job.report({ step: "downloading", doneBytes: 2, totalBytes: 2 });

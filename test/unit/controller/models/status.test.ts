@@ -215,6 +215,7 @@ describe("Ready", () => {
   test.each<[string, More]>([
     ["False Deleting: being deleted", { deleted: true, memory: { stalled } }],
     ["False SecretNotFound: it is not there", { refused, memory: { stalled } }],
+    ["False SecretNotFound: it is not there", { refused }],
     ["False SourceNotFound: there is none", { memory: { stalled, failure } }],
     ["False SourceUnreachable: no answer", { memory: { failure } }],
     ["Unknown AssistantUnreachable: it does not answer", { spec: wanted, assistant: away }],
