@@ -324,3 +324,21 @@ test("what is in memory comes back there while its successor is still on its way
     [keyOf("org/large"), keyOf("org/other")].toSorted(),
   );
 });
+
+test("a deletion waits for an assistant that lives and does not answer, and not for one that has ended", async () => {
+  world.applyModel("small", { source, running: true });
+  await world.modelPhase("small", "running");
+  world.models.isReachable = false;
+  world.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
+  await world.clock.advance(60_000);
+  expect(world.model("small")?.status?.phase).toBe("deleting");
+  world.models.isReachable = true;
+  await world.clock.until(() => world.model("small") === undefined, 60_000, "it is gone");
+  expect(world.models.resident.size).toBe(0);
+  world.applyModel("small", { source, running: true });
+  await world.modelPhase("small", "running");
+  world.models.isReachable = false;
+  world.models.daemonState = "waiting";
+  world.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
+  await world.clock.until(() => world.model("small") === undefined, 5_000, "it is gone");
+});
