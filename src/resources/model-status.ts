@@ -102,8 +102,8 @@ export interface ModelMemory {
   } | null;
   /** What the source stood for, found out once for each `inputs` (source, revision, a person's request). */
   readonly pin: { readonly inputs: string; readonly model: ResolvedModel } | null;
-  /** Key of what it was before, which is in memory, or comes back there, until the new one is on the disk. */
-  readonly replaced: string | null;
+  /** What it was before, which is in memory, or comes back there, until the new one is on the disk. */
+  readonly replaced: ResolvedModel | null;
   /** The file that `status.facts` were read from. */
   readonly factsOf: string | null;
   /** The value of the retry annotation that has been obeyed. */
@@ -121,6 +121,8 @@ export interface ModelMemory {
     readonly reason: string;
     readonly message: string;
     readonly retryAt: number;
+    /** After a download that failed, the source has been asked anew: it may stand for something else now. */
+    readonly isAsked?: boolean;
   } | null;
 }
 

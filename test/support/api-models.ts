@@ -47,6 +47,7 @@ export function setModelStatus(
 export function assistantModel(id: string, rest: Partial<AssistantModel> = {}): AssistantModel {
   return {
     id,
+    aliases: [],
     path: `/srv/models/${id}.gguf`,
     sizeBytes: 77,
     state: "unloaded",

@@ -25,7 +25,8 @@ import type {
 
 /** What a hub has under one id. */
 export interface FakeRepository {
-  readonly commit: string;
+  /** Null: as with a URL. */
+  readonly commit: string | null;
   readonly bytes: number;
   /** What the model takes in memory, at least. */
   readonly memoryBytes: number;
@@ -81,6 +82,7 @@ export class FakeModelWorld {
     if (isAlike && there.state === "resident") return;
     const model: AssistantModel = {
       id,
+      aliases: request.aliases,
       path,
       sizeBytes: null,
       state: "loading",
@@ -97,6 +99,8 @@ export class FakeModelWorld {
     await delay(this.#clock, this.loadMs, new AbortController().signal);
     if (this.resident.get(id) !== model)
       throw new BerthError("assistant_unreachable", "the connection was cut");
+    const others = [...this.resident.values()].filter((one) => one.id !== id);
+    const claimed = others.flatMap((one) => [one.id, ...one.aliases]);
     const taken = [...this.resident.values()].reduce((sum, one) => sum + (one.memoryBytes ?? 0), 0);
     const free = Math.min(
       this.memoryBytesMax - taken,
@@ -105,6 +109,9 @@ export class FakeModelWorld {
     const memoryBytes = this.memoryOf(path);
     const problem =
       failure ??
+      (request.aliases.some((alias) => claimed.includes(alias))
+        ? new BerthError("engine_error", "another model has that name")
+        : undefined) ??
       (memoryBytes === undefined ? notUsable() : undefined) ??
       ((memoryBytes ?? 0) > free
         ? new BerthError("insufficient_memory", "there is no room")

@@ -102,6 +102,6 @@ export function keysInUse(
   return store
     .list("Model")
     .filter(({ metadata }) => metadata.name !== without)
-    .flatMap(({ status }) => [status?.memory.pin?.model.key, status?.memory.replaced])
+    .flatMap(({ status }) => [status?.memory.pin?.model.key, status?.memory.replaced?.key])
     .filter((key) => typeof key === "string");
 }

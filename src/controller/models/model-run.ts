@@ -21,6 +21,7 @@ import { asError, failed, RETRY_MAX_MS } from "./failure.ts";
 import type { JobRequest, JobResult, JobStep } from "./jobs.ts";
 import { factsKey, observeModel } from "./observe.ts";
 import {
+  fileToLoad,
   isLoadedAsWanted,
   type ModelOperation,
   type ModelPlan,
@@ -97,13 +98,15 @@ export class ModelRun {
 
   /** What failed has come about all the same, as a load does whose caller was killed: nothing is left to retry. */
   #forget({ operations, blockedBy }: ModelPlan, { stored, assistant }: ObservedModel): void {
-    const { failure } = this.#memory;
-    const { name, running } = this.#desired;
+    const { failure, pin } = this.#memory;
+    const { name, running, inputs } = this.#desired;
+    const resident = assistant.reachable ? assistant.model : undefined;
+    if (pin?.inputs === inputs && isLoadedAsWanted(this.#desired, stored, resident))
+      this.#remember({ replaced: null });
     if (!failure || blockedBy !== null || this.#context.jobs.current(name)) return;
     if (operations.some(({ type }) => steps[type] === failure.step)) return;
-    const model = assistant.reachable ? assistant.model : undefined;
     const isOpen = failure.step === "load" && running;
-    if (isOpen && !isLoadedAsWanted(this.#desired, stored, model)) return;
+    if (isOpen && !isLoadedAsWanted(this.#desired, stored, resident)) return;
     this.#remember({ failure: null });
   }
 
@@ -145,6 +148,8 @@ export class ModelRun {
     const { inputs, request } = this.#desired;
     const token = tokenOf(store, this.#resource.spec);
     const isRefresh = this.#memory.refresh === "resolve" && this.#memory.pin?.inputs === inputs;
+    const { failure } = this.#memory;
+    const downloadFailure = failure?.step === "download" ? failure : undefined;
     return this.#job(
       {
         step: "resolve",
@@ -158,6 +163,8 @@ export class ModelRun {
         if (result.step !== "resolve") return;
         const { model } = result;
         const isSame = this.#memory.pin?.model.key === model.key;
+        if (isSame && downloadFailure)
+          this.#remember({ failure: { ...downloadFailure, isAsked: true } });
         this.#remember({
           pin: { inputs, model },
           replaced: isSame ? this.#memory.replaced : this.#replacedBy(model.key),
@@ -184,11 +191,11 @@ export class ModelRun {
   }
 
   /** The file in memory is not in the way of the budget, which would keep it from coming back after a crash. */
-  #replacedBy(key: string): string | null {
+  #replacedBy(key: string): ModelMemory["replaced"] {
     const { pin, replaced } = this.#memory;
     if (!this.#desired.running) return null;
-    const kept = replaced ?? pin?.model.key ?? null;
-    return kept === key ? null : kept;
+    const kept = replaced ?? pin?.model ?? null;
+    return kept?.key === key ? null : kept;
   }
 
   #fetch(step: "download" | "verify"): boolean {
@@ -258,17 +265,21 @@ export class ModelRun {
   }
 
   #load(observed: ObservedModel): boolean {
-    const { stored } = observed;
-    if (!stored) return false;
+    const file = fileToLoad(this.#desired, observed);
+    if (!file) return false;
     const { name: id, contextTokens, sequences, gpu } = this.#desired;
     const quantization = this.#memory.pin?.model.quantization ?? null;
     const { spec } = this.#resource;
     const { store } = this.#context;
-    const aliases = modelAliases({ name: id, spec, quantization }, store.list("Model"));
     const { assistant } = observed;
+    // A name that another one still has, from before it was edited, would be refused.
+    const taken = new Set(assistant.reachable ? assistant.namesOfOthers : []);
+    const aliases = modelAliases({ name: id, spec, quantization }, store.list("Model")).filter(
+      (alias) => !taken.has(alias),
+    );
     const verdict = assistant.reachable ? assistant.verdict : undefined;
     const memoryBytesMax = verdict?.type === "fits" ? verdict.bytesMax : undefined;
-    const request = { id, aliases, path: stored.path, contextTokens, sequences, gpu };
+    const request = { id, aliases, path: file.path, contextTokens, sequences, gpu };
     return this.#job({
       step: "load",
       key: digestOf(request),
@@ -321,7 +332,7 @@ export class ModelRun {
 
   #done(step: JobStep): void {
     this.#remember({ failure: null });
-    if (step === "load" || step === "unload") this.#remember({ replaced: null });
+    if (step === "unload") this.#remember({ replaced: null });
     const { name } = this.#desired;
     const what = (this.#memory.pin?.model.files ?? []).map((file) => file.name).join(", ");
     if (step === "download" || step === "verify") this.#remember({ refresh: null });

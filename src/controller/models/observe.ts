@@ -28,8 +28,9 @@ export async function observeModel(input: {
   const facts = stored && memory.factsOf === factsKey(stored.path, desired) ? input.facts : null;
   return {
     pin,
-    isPinStale: memory.refresh === "resolve",
+    isPinStale: memory.refresh === "resolve" || mayHaveChanged(memory),
     stored,
+    replaced: memory.replaced ? await files.find(memory.replaced) : undefined,
     storedBytes: pin ? await files.storedBytes(pin.model) : 0,
     verifyDue: memory.refresh !== null,
     facts,
@@ -37,6 +38,9 @@ export async function observeModel(input: {
       ? {
           reachable: true,
           model: sight.state.models.find(({ id }) => id === desired.name),
+          namesOfOthers: sight.state.models
+            .filter(({ id }) => id !== desired.name)
+            .flatMap(({ id, aliases }) => [id, ...aliases]),
           verdict: admit(desired.name, candidates(input.all, sight.state, desired, facts), {
             bytesMax: sight.state.memoryBytesMax,
             otherBytes: bytesOfOthers(input.all, sight.state),
@@ -44,6 +48,11 @@ export async function observeModel(input: {
         }
       : sight,
   };
+}
+
+/** No commit stands for it, so that what cannot be had as it was may be another one by now. */
+function mayHaveChanged({ pin, failure }: ModelMemory): boolean {
+  return pin?.model.commit === null && failure?.step === "download" && failure.isAsked !== true;
 }
 
 /** The Models that are to run and could be loaded now; this one as it was just seen. */

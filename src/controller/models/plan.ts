@@ -32,6 +32,8 @@ export interface ObservedModel {
   readonly isPinStale: boolean;
   /** Undefined where its files are not whole on the disk. */
   readonly stored: StoredModel | undefined;
+  /** What served before, while what is wanted now is still on its way; undefined where there is none. */
+  readonly replaced: StoredModel | undefined;
   /** Bytes that are there already of what is not whole. */
   readonly storedBytes: number;
   readonly verifyDue: boolean;
@@ -42,6 +44,8 @@ export interface ObservedModel {
         readonly reachable: true;
         /** This model, as the assistant has it; undefined where it knows none of that name. */
         readonly model: AssistantModel | undefined;
+        /** Under which the assistant knows others. */
+        readonly namesOfOthers: readonly string[];
         readonly verdict: Verdict;
       };
 }
@@ -57,7 +61,11 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
   if (!isPinned)
     add("resolveSource", desired.request.source, "it is not known what the source stands for");
   else if (observed.isPinStale)
-    add("resolveSource", desired.request.source, "a person asked for it");
+    add(
+      "resolveSource",
+      desired.request.source,
+      observed.verifyDue ? "a person asked for it" : "it may be another one by now",
+    );
 
   const whole = isPinned ? stored : undefined;
   const files = isPinned ? filesOf(pin.model) : desired.request.source;
@@ -67,6 +75,12 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
   } else if (observed.verifyDue) add("verifyFiles", files, "a person asked for it");
   const unload = unloadCause(desired, observed, whole);
   const loaded = observed.assistant.reachable ? observed.assistant.model : undefined;
+  if (isStandInDue(desired, observed))
+    operations.unshift({
+      type: "loadModel",
+      target: name,
+      cause: "what served before serves until the new one is there",
+    });
   if (unload !== null) add("unloadModel", name, unload);
   if (!desired.running) return { operations, blockedBy: null };
   if (!observed.assistant.reachable)
@@ -90,6 +104,26 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
   const missing = whole ? loadCause(desired, whole, loaded) : "it is not in memory";
   if (missing !== null) add("loadModel", name, missing);
   return { operations, blockedBy: null };
+}
+
+/**
+ * The file that a load is of: the one that is wanted or, until that is whole, the one that served before, so
+ * that an assistant that starts anew meanwhile does not leave clients without any. Undefined: there is neither.
+ */
+export function fileToLoad(
+  desired: DesiredModel,
+  { pin, stored, replaced }: ObservedModel,
+): StoredModel | undefined {
+  const isPinned = pin !== null && pin.inputs === desired.inputs;
+  return isPinned ? (stored ?? replaced) : stored;
+}
+
+function isStandInDue(desired: DesiredModel, observed: ObservedModel): boolean {
+  const { pin, stored, assistant } = observed;
+  const isWhole = pin !== null && pin.inputs === desired.inputs && stored !== undefined;
+  if (!desired.running || isWhole || !assistant.reachable || !fileToLoad(desired, observed))
+    return false;
+  return assistant.verdict.type === "fits" && !assistant.model?.pinned;
 }
 
 function filesOf(model: NonNullable<ModelMemory["pin"]>["model"]): string {

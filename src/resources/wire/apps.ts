@@ -9,7 +9,6 @@ import { dryRunFields, planFields } from "./plans.ts";
 import {
   Component,
   closed,
-  FieldChangeView,
   NullableBoolean,
   NullableInteger,
   NullableOf,

@@ -7,7 +7,6 @@ import { dryRunFields, planFields } from "./plans.ts";
 import {
   Component,
   closed,
-  FieldChangeView,
   NullableInteger,
   NullableOf,
   NullableString,

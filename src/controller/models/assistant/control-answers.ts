@@ -11,6 +11,7 @@ const maybe = <T extends typeof text | typeof whole>(type: T) => Type.Union([typ
 
 const Model = Type.Object({
   id: text,
+  aliases: Type.Array(text),
   path: maybe(text),
   size_bytes: maybe(whole),
   state: Type.Union([
@@ -83,6 +84,7 @@ export function readState(answer: unknown): AssistantState {
     memoryBytesMax: state.memory_bytes_max,
     models: state.models.map((model) => ({
       id: model.id,
+      aliases: model.aliases,
       path: model.path,
       sizeBytes: model.size_bytes,
       state: model.state,

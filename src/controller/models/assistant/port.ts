@@ -60,6 +60,7 @@ export interface AssistantState {
 
 export interface AssistantModel {
   readonly id: string;
+  readonly aliases: readonly string[];
   /** Of its file; null for the stub's. */
   readonly path: string | null;
   readonly sizeBytes: number | null;

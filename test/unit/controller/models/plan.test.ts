@@ -41,6 +41,7 @@ const desired: DesiredModel = {
 };
 const resident: AssistantModel = {
   id: "x",
+  aliases: [],
   path: stored.path,
   sizeBytes: 1,
   state: "resident",
@@ -61,7 +62,7 @@ type Sight = Extract<ObservedModel["assistant"], { reachable: true }>;
 const sight = (
   model: AssistantModel | undefined,
   verdict: Sight["verdict"] = fits,
-): ObservedModel["assistant"] => ({ reachable: true, model, verdict });
+): ObservedModel["assistant"] => ({ reachable: true, model, namesOfOthers: [], verdict });
 const away = { reachable: false, message: "it does not answer" } as const;
 
 const plan = (observed: Partial<ObservedModel>, wanted: Partial<DesiredModel> = {}) => {
@@ -71,6 +72,7 @@ const plan = (observed: Partial<ObservedModel>, wanted: Partial<DesiredModel> = 
       pin: { inputs: "now", model: pinned },
       isPinStale: false,
       stored,
+      replaced: undefined,
       storedBytes: 1,
       verifyDue: false,
       facts,
@@ -130,6 +132,7 @@ describe("the files", () => {
       planModel(desired, {
         pin: { inputs: "now", model: { ...pinned, files: names.map(part) } },
         isPinStale: false,
+        replaced: undefined,
         stored: undefined,
         storedBytes: 0,
         verifyDue: false,

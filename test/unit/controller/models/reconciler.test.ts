@@ -249,6 +249,7 @@ describe("what goes wrong", () => {
     world.models.restartAssistant();
     await world.clock.until(() => count("load small") === 2, 60_000, "it is loaded again");
     await world.modelPhase("small", "running");
+    expect([...world.models.resident.keys()]).toEqual(["small"]);
   });
 
   test("a model that crashed is left to the assistant, which tries again by itself", async () => {
@@ -271,6 +272,57 @@ describe("what goes wrong", () => {
     world.models.resident.set("small", model);
     await world.modelPhase("small", "running");
   });
+});
+
+test("while a new source comes, the one before serves on, also in an assistant that starts anew", async () => {
+  world.applyModel("small", { source, running: true });
+  await world.modelPhase("small", "running");
+  const before = world.models.resident.get("small")?.path;
+  world.models.downloadMs = 3_600_000;
+  world.applyModel("small", { source: "org/large" });
+  await world.clock.until(() => count("download") === 2, 60_000, "the other download begins");
+  world.models.restartAssistant();
+  await world.clock.until(
+    () => world.models.resident.get("small")?.state === "resident",
+    60_000,
+    "it is there again",
+  );
+  expect(world.models.resident.get("small")?.path).toBe(before);
+  expect(world.modelCondition("small", "Ready")?.status).toBe("False");
+  world.models.downloadMs = 10_000;
+  await world.clock.until(
+    () => world.modelCondition("small", "Ready")?.status === "True",
+    7_200_000,
+    "the new one answers",
+  );
+  expect(world.models.resident.get("small")?.path).not.toBe(before);
+  expect(world.model("small")?.status?.memory.replaced).toBeNull();
+});
+
+test("what no commit stands for is asked again what it is, once its bytes are not what they were", async () => {
+  world.models.repositories.set("org/loose", { ...small, commit: null });
+  world.models.downloadErrors.push(new BerthError("digest_mismatch", "another size"));
+  world.applyModel("small", { source: "org/loose" });
+  await world.modelPhase("small", "ready");
+  expect(count("resolve")).toBe(2);
+  for (let time = 0; time < 9; time += 1)
+    world.models.downloadErrors.push(new BerthError("digest_mismatch", "another size"));
+  world.models.disk.clear();
+  world.applyModel("other", { source: "org/loose" });
+  await world.modelPhase("other", "failed");
+  // Three tries, and as many looks: a server that lies is not asked for ever.
+  expect(count("resolve")).toBeLessThan(7);
+});
+
+test("a name that another model still has is left to it", async () => {
+  world.applyModel("one", { source, running: true });
+  await world.modelPhase("one", "running");
+  world.models.downloadMs = 3_600_000;
+  world.applyModel("one", { source: "org/large" });
+  world.applyModel("two", { source, running: true });
+  await world.modelPhase("two", "running");
+  expect(world.models.resident.get("one")?.aliases).toContain(source);
+  expect(world.models.resident.get("two")?.aliases).not.toContain(source);
 });
 
 describe("memory", () => {
@@ -311,6 +363,7 @@ describe("memory", () => {
     world.applyModel("large", { source: "org/large", running: true });
     await world.modelPhase("small", "running");
     await world.modelPhase("large", "running");
+    expect([...world.models.resident.keys()].toSorted()).toEqual(["large", "small"]);
   });
 });
 
@@ -332,6 +385,7 @@ describe("a person's wishes", () => {
     world.applyModel("small", { source }, { [RETRIED_AT]: "2030-01-01T00:00:09.000Z" });
     await world.clock.until(() => count("download") === 2, 60_000, "it is fetched again");
     await world.modelPhase("small", "ready");
+    expect(world.models.damaged.size).toBe(0);
   });
 
   test("a hub that is away takes nothing from what is there", async () => {

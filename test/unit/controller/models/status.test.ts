@@ -41,6 +41,7 @@ const resource = (
 
 const resident: AssistantModel = {
   id: "x",
+  aliases: [],
   path: stored.path,
   sizeBytes: 1,
   state: "resident",
