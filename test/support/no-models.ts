@@ -4,11 +4,12 @@ import type { ManagerOptions } from "../../src/controller/manager.ts";
 import { modelMetrics } from "../../src/controller/models/metrics.ts";
 import type { Store } from "../../src/store/store.ts";
 
+const away = async (): Promise<never> => {
+  throw new BerthError("assistant_unreachable", "there is no assistant here");
+};
+
 /** For tests without Models: there is neither a hub nor an assistant. */
 export function noModels(store: Pick<Store, "list">): ManagerOptions["models"] {
-  const away = async (): Promise<never> => {
-    throw new BerthError("assistant_unreachable", "there is no assistant here");
-  };
   return {
     sources: { resolve: away, tokenFor: (_, given) => given },
     files: {

@@ -1,5 +1,4 @@
 import { digestOf } from "../../base/canonical.ts";
-import { modelAliases } from "../../resources/model-aliases.ts";
 import {
   emptyModelMemory,
   type ModelFacts,
@@ -19,9 +18,9 @@ import {
 } from "./desired.ts";
 import { asError, failed, RETRY_MAX_MS } from "./failure.ts";
 import type { JobRequest, JobResult, JobStep } from "./jobs.ts";
+import { loadOf } from "./load-of.ts";
 import { factsKey, observeModel } from "./observe.ts";
 import {
-  fileToLoad,
   isLoadedAsWanted,
   type ModelOperation,
   type ModelPlan,
@@ -265,26 +264,20 @@ export class ModelRun {
   }
 
   #load(observed: ObservedModel): boolean {
-    const file = fileToLoad(this.#desired, observed);
-    if (!file) return false;
-    const { name: id, contextTokens, sequences, gpu } = this.#desired;
+    const { store, assistant } = this.#context;
     const quantization = this.#memory.pin?.model.quantization ?? null;
-    const { spec } = this.#resource;
-    const { store } = this.#context;
-    const { assistant } = observed;
-    // A name that another one still has, from before it was edited, would be refused.
-    const taken = new Set(assistant.reachable ? assistant.namesOfOthers : []);
-    const aliases = modelAliases({ name: id, spec, quantization }, store.list("Model")).filter(
-      (alias) => !taken.has(alias),
-    );
-    const verdict = assistant.reachable ? assistant.verdict : undefined;
-    const memoryBytesMax = verdict?.type === "fits" ? verdict.bytesMax : undefined;
-    const request = { id, aliases, path: file.path, contextTokens, sequences, gpu };
+    const load = loadOf(this.#desired, observed, {
+      spec: this.#resource.spec,
+      quantization,
+      all: store.list("Model"),
+    });
+    if (!load) return false;
+    const { memoryBytesMax: _memoryBytesMax, ...identity } = load;
     return this.#job({
       step: "load",
-      key: digestOf(request),
+      key: digestOf(identity),
       run: async (_, signal) => {
-        await this.#context.assistant.load({ ...request, memoryBytesMax }, signal);
+        await assistant.load(load, signal);
         return { step: "load" };
       },
     });

@@ -4,15 +4,7 @@ import { modelPhases } from "../model-status.ts";
 import { ConditionView } from "./apps.ts";
 import { EventView } from "./events.ts";
 import { dryRunFields, planFields } from "./plans.ts";
-import {
-  Component,
-  closed,
-  NullableInteger,
-  NullableOf,
-  NullableString,
-  OneOf,
-  StringMap,
-} from "./schema.ts";
+import { Component, closed, NullableInteger, NullableString, OneOf, StringMap } from "./schema.ts";
 
 const modelSteps = ["resolving", "waiting", "downloading", "verifying"] as const;
 const NullableStep = Type.Unsafe<(typeof modelSteps)[number] | null>({
