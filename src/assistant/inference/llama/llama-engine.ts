@@ -35,7 +35,11 @@ export class LlamaEngine implements Engine {
     this.#options = options;
     // More threads than cores compute a hundred times slower: whoever asks for them did not mean that.
     this.#cores = Math.max(1, Math.min(options.threads ?? counted, counted));
-    this.#cache = new CalibrationCache({ folder: options.cacheDir, cores: this.#cores });
+    this.#cache = new CalibrationCache({
+      folder: options.cacheDir,
+      cores: this.#cores,
+      clock: options.clock,
+    });
   }
 
   async inspect(file: ModelFile, signal: AbortSignal): Promise<ModelFacts> {
@@ -67,6 +71,7 @@ export class LlamaEngine implements Engine {
     try {
       const { measured, steady } = await model.start(ending);
       if (measured && steady) await this.#keep(inspected, measured);
+      else if (measured) this.#cache.note(inspected.digest, measured);
       ending.throwIfAborted();
     } catch (error) {
       const explained = this.#explain(model, error, ending);

@@ -3,6 +3,7 @@ import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { Ajv } from "ajv";
+import type { Clock } from "../../../../base/clock.ts";
 import type { BatchCosts } from "../batch-plan.ts";
 import type { Calibration } from "./governor.ts";
 
@@ -31,18 +32,50 @@ const isMeasured = new Ajv().compile<Measured>({
   },
 });
 
-/** What was measured, by model, processor and number of cores, in a folder of small files. */
+/** How long a measurement beside other work is better than another one, which takes a second, in milliseconds. */
+const UNSTEADY_KEPT_MS = 60 * 60_000;
+
+/**
+ * What was measured, by model, processor and number of cores, in a folder of small files; and what was measured
+ * while the machine had other work, in memory, for an hour.
+ */
 export class CalibrationCache {
   readonly #folder: string;
   readonly #machine: string;
+  readonly #clock: Clock;
+  readonly #unsteady = new Map<string, { readonly measured: Measured; readonly until: number }>();
 
-  constructor(options: { readonly folder: string; readonly cores: number }) {
+  constructor(options: {
+    readonly folder: string;
+    readonly cores: number;
+    readonly clock: Clock;
+  }) {
     this.#folder = options.folder;
     this.#machine = `${cpus()[0]?.model ?? ""} ${options.cores}`;
+    this.#clock = options.clock;
   }
 
   /** Undefined where there is none that can be used. */
   async read(modelDigest: string): Promise<Measured | undefined> {
+    return (await this.#kept(modelDigest)) ?? this.#noted(modelDigest);
+  }
+
+  /** Of a machine that was busy: good for a while, and then measured again. */
+  note(modelDigest: string, measured: Measured): void {
+    this.#unsteady.set(modelDigest, {
+      measured,
+      until: this.#clock.now() + UNSTEADY_KEPT_MS,
+    });
+  }
+
+  #noted(modelDigest: string): Measured | undefined {
+    const noted = this.#unsteady.get(modelDigest);
+    if (noted && noted.until > this.#clock.now()) return noted.measured;
+    this.#unsteady.delete(modelDigest);
+    return undefined;
+  }
+
+  async #kept(modelDigest: string): Promise<Measured | undefined> {
     try {
       const found: unknown = JSON.parse(await readFile(this.#path(modelDigest), "utf8"));
       return isMeasured(found) ? found : undefined;

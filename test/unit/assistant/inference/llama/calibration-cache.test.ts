@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CalibrationCache } from "../../../../../src/assistant/inference/llama/threads/calibration-cache.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 let folder: string;
 
@@ -11,6 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(join(folder, ".."), { recursive: true, force: true }));
 
+const clock = new VirtualClock();
 const calibration = {
   decodeThreads: 2,
   prefillThreads: 4,
@@ -22,19 +24,34 @@ const calibration = {
 };
 
 describe("what was measured of a model", () => {
+  it("beside other work is good for an hour, in this process", async () => {
+    const cache = new CalibrationCache({ folder, cores: 4, clock });
+    cache.note("one", calibration);
+    expect(await cache.read("one")).toEqual(calibration);
+    expect(await new CalibrationCache({ folder, cores: 4, clock }).read("one")).toBeUndefined();
+    await clock.advance(60 * 60_000);
+    expect(await cache.read("one")).toBeUndefined();
+    cache.note("one", calibration);
+    const better = { ...calibration, decodeThreads: 3 };
+    await cache.write("one", better);
+    expect(await cache.read("one")).toEqual(better);
+  });
+
   it("is there at the next load, for that model and so many cores", async () => {
-    const cache = new CalibrationCache({ folder, cores: 4 });
+    const cache = new CalibrationCache({ folder, cores: 4, clock });
     expect(await cache.read("one")).toBeUndefined();
     await cache.write("one", calibration);
-    expect(await new CalibrationCache({ folder, cores: 4 }).read("one")).toEqual(calibration);
+    expect(await new CalibrationCache({ folder, cores: 4, clock }).read("one")).toEqual(
+      calibration,
+    );
     expect(await cache.read("two")).toBeUndefined();
-    expect(await new CalibrationCache({ folder, cores: 2 }).read("one")).toBeUndefined();
+    expect(await new CalibrationCache({ folder, cores: 2, clock }).read("one")).toBeUndefined();
   });
 
   it.each(["", "{", "[]", '{"decodeThreads":0,"prefillThreads":1,"decodeMs":1}'])(
     "is measured again where the file is damaged: %s",
     async (text) => {
-      const cache = new CalibrationCache({ folder, cores: 4 });
+      const cache = new CalibrationCache({ folder, cores: 4, clock });
       await cache.write("one", calibration);
       const [name = ""] = await readdir(folder);
       await writeFile(join(folder, name), text);
