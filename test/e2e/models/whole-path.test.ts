@@ -1,5 +1,8 @@
-import { readdir } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { writeSplitModel } from "../../support/gguf/split.ts";
 import { ggufFile, ModelWorld, modelSpecFile } from "../../support/model-world.ts";
 
 const REPOSITORY = "org/tiny-GGUF";
@@ -74,6 +77,32 @@ test("a file becomes a model that answers, is exchanged, stopped, and removed wi
   await berth.write("again.yaml", modelSpecFile("again", { source: REPOSITORY }));
   expect(await world.modelIs("again", "ready")).toMatchObject({ sha256: q4.sha256 });
   expect(hub.bytesSent).toBe(q4.bytes.length);
+});
+
+test("a model in three parts is one model: all come, and it answers as the whole one does", async () => {
+  const { world, q4 } = await openWorld();
+  await using _ = world;
+  const dir = await mkdtemp(join(tmpdir(), "berth-split-"));
+  try {
+    const names = await writeSplitModel(dir, "tiny-Q4_K_M", 3, "tiny");
+    await world.hub.addRepository({
+      id: "org/parts-GGUF",
+      files: Object.fromEntries(names.map((name) => [`Q4_K_M/${name}`, join(dir, name)])),
+    });
+    const spec = { running: true, parallel: 1 };
+    await world.berth.write("whole.yaml", modelSpecFile("whole", { source: REPOSITORY, ...spec }));
+    await world.berth.write(
+      "parts.yaml",
+      modelSpecFile("parts", { source: "org/parts-GGUF", ...spec }),
+    );
+    await world.modelIs("whole", "running");
+    const parts = await world.modelIs("parts", "running");
+    expect(parts.size_bytes).toBeGreaterThan(q4.bytes.length);
+    expect(await readdir(world.blobsDir)).toEqual(expect.arrayContaining([q4.sha256]));
+    expect(await world.say("parts")).toBe(await world.say("whole"));
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
 });
 
 test("the API brings, starts, stops and removes a model by its repository id", async () => {

@@ -2,6 +2,8 @@ import type { FileHandle } from "node:fs/promises";
 
 /** Values of metadata, typed as the file types them. */
 export type MetadataValue =
+  | { readonly type: "uint16"; readonly value: number }
+  | { readonly type: "int32"; readonly value: number }
   | { readonly type: "uint32"; readonly value: number }
   | { readonly type: "int32s"; readonly value: readonly number[] }
   | { readonly type: "float32"; readonly value: number }
@@ -90,10 +92,16 @@ function padding(bytes: number): number {
   return (ALIGNMENT - (bytes % ALIGNMENT)) % ALIGNMENT;
 }
 
-const VALUE_IDS = { uint32: 4, int32: 5, float32: 6, bool: 7, string: 8, array: 9 };
+const VALUE_IDS = { uint16: 2, uint32: 4, int32: 5, float32: 6, bool: 7, string: 8, array: 9 };
 
 function encodeValue(out: ByteList, { type, value }: MetadataValue): void {
   switch (type) {
+    case "uint16":
+      out.uint32(VALUE_IDS.uint16);
+      return out.raw(Uint8Array.of(value & 0xff, value >> 8));
+    case "int32":
+      out.uint32(VALUE_IDS.int32);
+      return out.int32(value);
     case "uint32":
       out.uint32(VALUE_IDS.uint32);
       return out.uint32(value);
