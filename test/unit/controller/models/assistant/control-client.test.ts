@@ -115,6 +115,7 @@ describe("an assistant that answers", () => {
       models: [
         {
           id: "chat",
+          aliases: ["org/chat"],
           path: chat.path,
           sizeBytes: 5,
           state: "resident",
@@ -273,7 +274,7 @@ test("what it says of itself does not wait for the models that are being loaded,
   await using there = await assistant();
   const open = there.engine.hold();
   const loads = Array.from({ length: 40 }, async (_, index) =>
-    client.load(await model(`m${index}`), never),
+    client.load(await model(`m${index}`), new AbortController().signal),
   );
   await expect
     .poll(async () => (await client.state(never)).models.length, { timeout: 5_000 })
