@@ -74,8 +74,14 @@ async function askFirst(
   if (!(await confirm(cli, `Remove ${list}${files}?`))) throw declined("nothing was removed");
 }
 
-function sizeText({ downloaded_bytes: bytes }: ModelDetails): string {
-  return bytes === 0 ? "" : ` (${formatBytes(bytes)})`;
+/** A file of the server's machine that a person put there. */
+function isLocal({ source }: ModelDetails): boolean {
+  return source === "file";
+}
+
+function sizeText(model: ModelDetails): string {
+  const { downloaded_bytes: bytes } = model;
+  return bytes === 0 || isLocal(model) ? "" : ` (${formatBytes(bytes)})`;
 }
 
 async function remove(
@@ -91,6 +97,7 @@ async function remove(
     files: !isKept,
   });
   if (write.dryRun) return cli.print(`model/${model.name}: ${write.report.message}`);
-  const what = isKept ? "its files stay" : `its files go${sizeText(model)}`;
+  const going = isKept ? "its files stay" : `its files go${sizeText(model)}`;
+  const what = isLocal(model) ? "the file stays where it is" : going;
   await cli.print(`model/${model.name} is being removed; ${what}`);
 }

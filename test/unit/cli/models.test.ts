@@ -389,6 +389,13 @@ describe("rm", () => {
     expect(policy("small")).toBe("delete");
   });
 
+  it("of a file of the machine promises nothing but to forget it", async () => {
+    putModel(api.store, "local", { source: "/srv/models/local.gguf" });
+    expect(await done("models rm local -y")).toBe(
+      "model/local is being removed; the file stays where it is\n",
+    );
+  });
+
   it("keeps the files on demand, and several go at once", async () => {
     putModel(api.store, "small");
     putModel(api.store, "large");
