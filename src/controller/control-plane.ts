@@ -21,6 +21,7 @@ import { appLogs } from "./logs/app-logs.ts";
 import type { LogArchive } from "./logs/archive.ts";
 import type { Manager } from "./manager.ts";
 import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts";
+import { checkSource } from "./models/check-source.ts";
 import type { ModelController } from "./models/controller.ts";
 import type { ModelDoor } from "./models/door.ts";
 import { modelPlan } from "./models/model-plan.ts";
@@ -179,6 +180,10 @@ export class Controllers implements ControlPlane {
     alongside?: readonly PlannedResource[],
   ): Promise<ModelPlanReport> {
     return modelPlan(this.#models.context, name, spec, signal, alongside);
+  }
+
+  checkSource(spec: ModelSpec, signal: AbortSignal): Promise<void> {
+    return checkSource(this.#models.context, spec, signal);
   }
 
   modelProgress(name: string): ModelProgress | undefined {

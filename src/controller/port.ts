@@ -32,6 +32,11 @@ export interface ControlPlane {
     signal: AbortSignal,
     alongside?: readonly PlannedResource[],
   ): Promise<ModelPlanReport>;
+  /**
+   * Asks whether there is what a Model that is about to be made would be of. Throws NotFoundError, `hub_denied`,
+   * `invalid_spec`. A source that is slow, or away, is no reason to refuse.
+   */
+  checkSource(spec: ModelSpec, signal: AbortSignal): Promise<void>;
   /** The download or the check of a Model that is under way; undefined where none is. */
   modelProgress(name: string): ModelProgress | undefined;
   /** The assistant's daemon. */

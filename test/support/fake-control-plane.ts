@@ -87,6 +87,13 @@ export class FakeControlPlane implements ControlPlane {
   modelPlan: Partial<ModelPlanReport> = {};
   readonly plannedModels: { name: string; spec: ModelSpec | undefined }[] = [];
 
+  /** What the source of a new Model is found to be; undefined: it is there. */
+  sourceError: Error | undefined;
+
+  async checkSource(): Promise<void> {
+    if (this.sourceError) throw this.sourceError;
+  }
+
   async planModel(
     name: string,
     spec: ModelSpec | undefined,

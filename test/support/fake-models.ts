@@ -226,7 +226,8 @@ export class FakeModelFiles implements ModelFiles {
     return storedOf(model);
   }
 
-  async remove(key: string): Promise<void> {
+  async remove(key: string, keep: readonly string[]): Promise<void> {
+    if (keep.includes(key)) return;
     this.#world.calls.push(`remove ${key}`);
     this.#world.disk.delete(key);
   }

@@ -1,12 +1,13 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { timestamp } from "../../base/clock.ts";
 import { ConflictError } from "../../base/errors.ts";
+import type { ModelSpec } from "../../resources/model.ts";
 import { RETRIED_AT, type Resource, STARTED_AT } from "../../resources/resource.ts";
 import type { ModelDryRunReport, ModelView } from "../../resources/wire/models.ts";
 import type { ApplyIntent } from "../../store/store.ts";
 import type { WriteQuery } from "../app-writes.ts";
 import type { ApiContext } from "../context.ts";
-import { actorOf } from "../request-scope.ts";
+import { actorOf, requestSignal } from "../request-scope.ts";
 import { isObserved } from "../views/model-state.ts";
 import { ownModelView } from "../views/models.ts";
 import { type FoundModel, findModel, manifestOf } from "./find-model.ts";
@@ -28,6 +29,7 @@ export async function downloadModel(
   const until = "downloaded";
   if (found.type !== "resource") {
     const intent = createIntent(context, request, found);
+    await control.checkSource(intent.spec, requestSignal(reply, context.closing));
     const wouldDo = `create model "${intent.name}" and download it`;
     return writeModel(context, reply, { intent, wouldDo, until }, query);
   }
@@ -68,6 +70,7 @@ export async function startModel(
       return onDiskAlready(reply, found.file, query);
     }
     const { spec, ...intent } = createIntent(context, request, found, annotations);
+    await context.control.checkSource(spec, requestSignal(reply, context.closing));
     const wouldDo = `create model "${intent.name}" and start it`;
     const started = { ...intent, spec: { ...spec, running: true } };
     return writeModel(context, reply, { intent: started, wouldDo, until }, query);
@@ -132,7 +135,7 @@ function createIntent(
   request: FastifyRequest,
   found: Exclude<FoundModel, { type: "resource" }>,
   annotations: Readonly<Record<string, string>> = {},
-): ApplyIntent<"Model"> {
+): ApplyIntent<"Model"> & { readonly spec: ModelSpec } {
   const { metadata, spec } = manifestOf(context, found);
   return {
     kind: "Model",

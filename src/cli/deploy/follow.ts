@@ -56,22 +56,26 @@ async function showBuilds(
 ): Promise<void> {
   try {
     const changes = client.events.watch({ kind: "App", name, signal });
-    let next = changes.next();
+    let next = nextOf(changes);
     for (;;) {
       const { builds } = await client.builds.list(name, { limit: 1, signal });
       const [build] = builds;
-      if (build !== undefined && build.id > lastBuild) {
-        // Its rejection is that of the stream being left.
-        next.catch(() => {});
+      if (build !== undefined && build.id > lastBuild)
         return await showLog(cli, client, build, signal);
-      }
       if ((await next).done === true) return;
-      next = changes.next();
+      next = nextOf(changes);
     }
   } catch (error) {
     // The wait itself reports what matters; but a log that broke off is to be known as such.
     if (!signal.aborted) cli.note(cli.errorColours.dim(`the log is cut off: ${messageOf(error)}`));
   }
+}
+
+/** Begun before what it is compared with is asked for; whoever leaves in between never gets to wait for it. */
+function nextOf<T>(changes: AsyncIterator<T>): Promise<IteratorResult<T>> {
+  const next = changes.next();
+  next.catch(() => {});
+  return next;
 }
 
 async function showLog(

@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { modelPhases } from "../../resources/model-status.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
 import { allModels } from "../models/all-models.ts";
@@ -8,17 +9,6 @@ import { modelListing } from "../views/models.ts";
 import { addPull } from "./models-pull.ts";
 import { addRemove } from "./models-rm.ts";
 import { addStart, addStop } from "./models-run.ts";
-
-const statuses = [
-  "absent",
-  "downloading",
-  "ready",
-  "starting",
-  "running",
-  "stopping",
-  "failed",
-  "deleting",
-] as const satisfies readonly ModelView["status"][];
 
 interface ListFlags {
   readonly all?: boolean;
@@ -59,7 +49,7 @@ function addList(models: Command, cli: Cli): void {
         "Lists the models of the server, and files in the assistant's own folder. What only the catalog knows is left out, unless --all is given.",
       )
       .option("-a, --all", "also what the catalog offers and is not here")
-      .addOption(new Option("--status <status>", "only those that are so").choices(statuses))
+      .addOption(new Option("--status <status>", "only those that are so").choices(modelPhases))
       .addOption(outputOption()),
     [
       ["berth models ls", "what is here"],

@@ -29,7 +29,7 @@ export async function deleteModel(
   const inUse = keysInUse(context, name);
   const isLast = pin ? !inUse.includes(pin.model.key) : true;
   const isToGo = annotations[FILE_POLICY] === "delete";
-  if (isToGo && isLast && pin) await files.remove(pin.model.key, inUse);
+  if (isToGo && pin) await files.remove(pin.model.key, inUse);
   store.events.record({
     kind: "Model",
     name,

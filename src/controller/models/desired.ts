@@ -22,15 +22,15 @@ export interface DesiredModel {
   readonly createdAt: string;
 }
 
+/** What a spec asks its source for. */
+export function sourceRequest(spec: ModelSpec): DesiredModel["request"] {
+  const { source, file, quantization, revision, sha256 } = spec;
+  return { source, file, quantization, revision, sha256 };
+}
+
 export function desiredModel(resource: Resource<"Model">): DesiredModel {
   const { spec, metadata } = resource;
-  const request = {
-    source: spec.source,
-    file: spec.file,
-    quantization: spec.quantization,
-    revision: spec.revision,
-    sha256: spec.sha256,
-  };
+  const request = sourceRequest(spec);
   return {
     name: metadata.name,
     generation: metadata.generation,

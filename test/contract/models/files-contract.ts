@@ -110,6 +110,8 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       const [one, other] = [await harness.model("one"), await harness.model("other")];
       await download(harness, one);
       await download(harness, other);
+      await harness.files.remove(one.key, [one.key, other.key]);
+      expect(await harness.files.find(one)).toBeDefined();
       await harness.files.remove(one.key, [other.key]);
       expect(await harness.files.find(one)).toBeUndefined();
       expect(await harness.files.storedBytes(one)).toBe(0);

@@ -172,7 +172,7 @@ test("a repository whose terms the account has not accepted says so, and comes w
   expect(await berth.cli(["models", "pull", "terms"])).toMatchObject({ code: 0 });
 });
 
-test("an id that no repository has is 404 to whoever waits for it", async () => {
+test("an id that no repository has is 404, and no Model is made of it", async () => {
   await expectNowhere("org/nobody");
   expect(await world.call("POST", "/api/llm/start", { model: "no such" })).toMatchObject({
     status: 400,
@@ -198,8 +198,19 @@ test("HF_TOKEN does for what is gated, and only the hub gets to see it", async (
 
 async function expectNowhere(id: string): Promise<void> {
   const path = `/api/llm/models/${encodeURIComponent(id)}/download`;
-  expect(await world.call("POST", path)).toMatchObject({ status: 202 });
   const refused = { status: 404, body: { error: expect.stringContaining(id) } };
+  expect(await world.call("POST", path)).toMatchObject(refused);
+  expect(await world.call("POST", "/api/llm/start", { model: id })).toMatchObject(refused);
+  expect(await world.call("GET", `/api/llm/models/${encodeURIComponent(id)}`)).toMatchObject({
+    status: 404,
+  });
+  // Whoever writes a Model of it all the same, as a file does, is told by waiting for it.
+  const [, name = ""] = id.split("/");
+  const metadata = { name };
+  const manifest = { apiVersion: "berth.dev/v1", kind: "Model", metadata, spec: { source: id } };
+  expect(await world.call("POST", "/api/apply", { manifests: [manifest] })).toMatchObject({
+    status: 200,
+  });
   expect(await world.call("POST", `${path}?wait=true`)).toMatchObject(refused);
   expect(await world.call("POST", "/api/llm/start?wait=true", { model: id })).toMatchObject(
     refused,
@@ -215,7 +226,7 @@ test("a quantization that the repository has not is answered with those that it 
   const pull = await berth.cli(["models", "pull", "org/several:Q5_K_M"]);
   expect(pull.code).toBe(1);
   expect(pull.stderr).toMatch(/no file with quantization Q5_K_M/);
-  expect(pull.stderr).toMatch(/it has Q4_K_M, Q8_0/);
+  expect(pull.stderr).toMatch(/it has Q4_K_M, Q8_0/i);
 });
 
 /** Flips a bit of a content, and hides that from whoever only looks at its time, unless `isSeen`. */

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { BerthError, NotFoundError } from "../../../src/base/errors.ts";
 import { FILE_POLICY, RETRIED_AT, STARTED_AT } from "../../../src/resources/resource.ts";
 import { errorOf, openTestApi, type TestApi } from "../../support/api.ts";
 import {
@@ -144,6 +145,16 @@ describe("download", () => {
       expect([id, response.statusCode]).toEqual([id, 400]);
     }
     expect(errorOf(await download("a/b/c"))).toContain("org%2Fname");
+    expect(namesThere()).toEqual([]);
+  });
+
+  it("is refused before anything is made where the hub says that it will not do", async () => {
+    api.control.sourceError = new NotFoundError("there is no repository org/nowhere");
+    const missing = await download("org/nowhere");
+    expect(missing.statusCode).toBe(404);
+    expect(errorOf(missing)).toContain("org/nowhere");
+    api.control.sourceError = new BerthError("hub_denied", "org/gated is gated");
+    expect((await download("org/gated")).statusCode).toBe(409);
     expect(namesThere()).toEqual([]);
   });
 

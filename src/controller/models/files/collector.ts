@@ -32,13 +32,14 @@ export class Collector {
   remove(key: string, keep: readonly string[]): Promise<void> {
     const { blobs, partials, turns, views } = this.#parts;
     return turns.run(async () => {
-      const others = keep.filter((other) => other !== key);
+      // Two Models of one source have one key: what one of them still has is not the other's to take away.
+      if (keep.includes(key)) return;
       const digests = await views.digestsOf(key);
       await views.remove(key);
-      const kept = await this.#digestsOf(others);
+      const kept = await this.#digestsOf(keep);
       for (const sha256 of digests) if (!this.#isKept(sha256, kept)) await blobs.remove(sha256);
       for (const { content, keys } of await partials.list()) {
-        const isItsOwn = keys.includes(key) && !keys.some((other) => others.includes(other));
+        const isItsOwn = keys.includes(key) && !keys.some((other) => keep.includes(other));
         if (isItsOwn && !this.#parts.isActive(content)) await partials.remove(content);
       }
     });

@@ -25,7 +25,7 @@ export interface ModelFiles {
   ): Promise<StoredModel>;
   /** Reads everything and compares the digests. What is damaged is taken out of use; `digest_mismatch` then. */
   verify(model: ResolvedModel, signal: AbortSignal): Promise<StoredModel>;
-  /** Takes the model's own folder away, and the contents that no other model of `keep` has. */
+  /** Takes the model's own folder away, and the contents that no model of `keep` has; nothing where `key` is one of them. */
   remove(key: string, keep: readonly string[]): Promise<void>;
   /** Removes what no model of `keep` (keys) has, the longest unused first, until all is within the budget. */
   collect(keep: readonly string[]): Promise<readonly CollectedFile[]>;

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { parseRetryAfter } from "../../../base/retry-after.ts";
 import type { ByteRange } from "./ranges.ts";
 
 /** What was asked for, and what is known of the file. */
@@ -40,7 +41,7 @@ export function verdictOn(
 ): Verdict {
   if (status === 416) return ofUnsatisfiable(headers, expected, nowMs);
   if (status !== 200 && status !== 206)
-    return { type: "status", status, retryAfterMs: retryAfterMs(headers, nowMs) };
+    return { type: "status", status, retryAfterMs: parseRetryAfter(headers["retry-after"], nowMs) };
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity")
     return {
@@ -89,7 +90,11 @@ function ofUnsatisfiable(
 ): Verdict {
   const size = /^bytes \*\/(\d{1,15})$/.exec(headers["content-range"] ?? "")?.[1];
   if (size === undefined)
-    return { type: "status", status: 416, retryAfterMs: retryAfterMs(headers, nowMs) };
+    return {
+      type: "status",
+      status: 416,
+      retryAfterMs: parseRetryAfter(headers["retry-after"], nowMs),
+    };
   if (Number(size) === expected.sizeBytes)
     return { type: "lying", why: "it has the file, and not the bytes that were asked for" };
   return { type: "changed", sizeBytes: Number(size) };
@@ -112,13 +117,4 @@ function contentRange(
 
 function wholeNumber(value: string | undefined): number | undefined {
   return value !== undefined && /^\d{1,15}$/.test(value) ? Number(value) : undefined;
-}
-
-function retryAfterMs(headers: IncomingHttpHeaders, nowMs: number): number | undefined {
-  const value = headers["retry-after"];
-  if (value === undefined) return undefined;
-  const seconds = wholeNumber(value);
-  if (seconds !== undefined) return seconds * 1000;
-  const at = Date.parse(value);
-  return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs);
 }
