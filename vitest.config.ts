@@ -30,6 +30,7 @@ export default defineConfig({
       { test: { name: "models", include: ["test/models/**/*.test.ts"], ...slow } },
       { test: { name: "ledger", include: ["test/ledger/**/*.test.ts"], ...slow } },
       { test: { name: "assistant", include: ["test/assistant/**/*.test.ts"], ...slow } },
+      { test: { name: "dbus", include: ["test/dbus/**/*.test.ts"], pool: "forks", ...slow } },
       { test: { name: "model", include: ["test/model/**/*.test.ts"], pool: "forks", ...slow } },
       // The built program too, and the real llama.cpp, but no container engine.
       {

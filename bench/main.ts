@@ -1,3 +1,4 @@
+import { benchAgent } from "./agent.ts";
 import { benchCreate, withServer, writeApps } from "./create.ts";
 import { benchDeploy } from "./deploy.ts";
 import { benchDownload } from "./download.ts";
@@ -11,13 +12,15 @@ import { benchRecover } from "./recover.ts";
 import { type Figure, printReport } from "./report.ts";
 import { benchList, benchReapply, benchRest } from "./rest.ts";
 import { benchSave } from "./save.ts";
+import { benchSearch } from "./search.ts";
 import { benchUpload } from "./upload.ts";
 
 /**
  * npm run bench: every figure against its floor in the same run. Needs `npm run build` first and an
  * engine, as `npm test` does; `deploy` and `ingress` need the program `caddy`. Names of benches as arguments run
- * only these: create, save, deploy, ingress, upload, apps, and ledger, grammar, inference and download, which need no
- * engine; ledger=1000000 sets how many entries are verified, inference=tiny takes that model alone.
+ * only these: create, save, deploy, ingress, upload, apps, and ledger, grammar, inference, search and download,
+ * which need no engine; ledger=1000000 sets how many entries are verified, search=20000 how many passages
+ * are searched, inference=tiny takes that model alone.
  */
 const wanted = new Map(
   process.argv.slice(2).map((word) => [word.split("=")[0], word.split("=")[1]]),
@@ -25,19 +28,23 @@ const wanted = new Map(
 const runs = (name: string) => wanted.size === 0 || wanted.has(name);
 const withoutEngine = new Set<string | undefined>([
   "ledger",
+  "agent",
   "grammar",
   "inference",
   "model-start",
   "download",
+  "search",
 ]);
 const figures: Figure[] = [];
 
 try {
   if (runs("ledger")) figures.push(...(await benchLedger(Number(wanted.get("ledger") ?? 100_000))));
+  if (runs("agent")) figures.push(...(await benchAgent()));
   if (runs("inference")) figures.push(...(await benchInference(wanted.get("inference"))));
   if (runs("model-start")) figures.push(...(await benchModelStart()));
   if (runs("download")) figures.push(...(await benchDownload()));
   if (runs("grammar")) figures.push(...(await benchGrammar()));
+  if (runs("search")) figures.push(...(await benchSearch(Number(wanted.get("search") ?? 100_000))));
   if (wanted.size === 0 || [...wanted.keys()].some((name) => !withoutEngine.has(name))) {
     await benchWithEngine();
   }

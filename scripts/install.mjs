@@ -55,18 +55,16 @@ export function ensureBuilt() {
 }
 
 /**
- * better-sqlite3 is the one package with compiled code. Its install script downloads that, or compiles
- * it where the download is not possible, which takes a compiler.
+ * better-sqlite3 is the one package with compiled code that everything needs. Its install script downloads that, or
+ * compiles it where the download is not possible, which takes a compiler. (usocket is optional: without a compiler
+ * only the companion does not start, and says so.)
  */
 async function ensureNativeModule() {
   if (nativeModuleLoads()) return;
   if (!which("g++") || !which("make") || !which("python3"))
     await aptInstall(["g++", "make", "python3"], "the database module has to be compiled");
   console.error("berth: compiling the database module (better-sqlite3)");
-  // Headers of this Node, where the machine has them, spare node-gyp a download.
-  const prefix = path.dirname(path.dirname(process.execPath));
-  const headers = existsSync(path.join(prefix, "include", "node", "node.h"));
-  npm(["rebuild", "better-sqlite3"], { env: headers ? { npm_config_nodedir: prefix } : {} });
+  npm(["rebuild", "better-sqlite3"]);
   if (!nativeModuleLoads())
     throw new Error(
       `the database module (better-sqlite3) could not be compiled: see above${
@@ -80,12 +78,20 @@ function nativeModuleLoads() {
   return spawnSync(process.execPath, ["-e", check], { cwd: root, stdio: "ignore" }).status === 0;
 }
 
-function npm(args, { env = {}, quiet = false } = {}) {
+/** Headers of this Node, where the machine has them, spare node-gyp a download. */
+function nodeHeaders() {
+  const prefix = path.dirname(path.dirname(process.execPath));
+  return existsSync(path.join(prefix, "include", "node", "node.h"))
+    ? { npm_config_nodedir: prefix }
+    : {};
+}
+
+function npm(args, { quiet = false } = {}) {
   const cli = process.env.npm_execpath;
   const own = cli?.endsWith("npm-cli.js") && existsSync(cli);
   return spawnSync(own ? process.execPath : "npm", own ? [cli, ...args] : args, {
     cwd: root,
-    env: { ...process.env, ...env },
+    env: { ...process.env, ...nodeHeaders() },
     // Standard output belongs to whoever called us.
     stdio: quiet ? ["ignore", "pipe", "pipe"] : ["ignore", 2, 2],
     encoding: "utf8",

@@ -6,9 +6,13 @@ const root = join(import.meta.dirname, "..");
 const { editorSchemas } = await import(
   new URL("../dist/resources/editor-schema.js", import.meta.url)
 );
+const { toolManifestEditorSchema } = await import(
+  new URL("../dist/assistant/agent/manifests/editor-schema.js", import.meta.url)
+);
+const schemas = [...editorSchemas(), ["ToolManifest.json", toolManifestEditorSchema()]];
 
 await mkdir(join(root, "schemas"), { recursive: true });
-for (const [name, text] of editorSchemas()) {
+for (const [name, text] of schemas) {
   const file = join(root, "schemas", name);
   const current = await readFile(file, "utf8").catch(() => undefined);
   if (current !== text) await writeFile(file, text);

@@ -5,7 +5,7 @@
 // BERTH_TEST_DOCKER_HOST: an engine to use in place of a private one.
 // Plain Node without dependencies: it runs before anything is installed.
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { checkNodeVersion } from "./node-version.mjs";
@@ -45,7 +45,7 @@ rmSync(scratch, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = code;
 
-/** Programs that tests start: an engine, a registry, git and sshd, strace, and busybox and its shell for images. */
+/** Programs that tests start: an engine, a registry, git and sshd, strace, a session bus, and busybox for images. */
 async function ensureSystemPackages() {
   const needed = [
     ["docker-registry", "docker-registry"],
@@ -55,14 +55,22 @@ async function ensureSystemPackages() {
     ["sshd", "openssh-server"],
     ["ssh", "openssh-client"],
     ["strace", "strace"],
+    ["dbus-daemon", "dbus-daemon"],
+    ["gdbus", "libglib2.0-bin"],
+    ["busctl", "systemd"],
+    // For usocket, which is compiled.
+    ["make", "make"],
+    ["g++", "g++"],
+    ["python3", "python3"],
   ];
   if (!process.env.BERTH_TEST_DOCKER_HOST)
     needed.push(["dockerd", "docker.io"], ["ip", "iproute2"], ["iptables", "iptables"]);
   const missing = needed.filter(([program]) => !which(program)).map(([, name]) => name);
+  if (!existsSync("/usr/lib/python3/dist-packages/gi")) missing.push("python3-gi");
   if (missing.length > 0)
     await aptInstall(
       missing,
-      "the tests need a container engine, a registry, git, an ssh server and strace",
+      "the tests need a container engine, a registry, git, an ssh server, strace and a session bus with clients",
     );
 }
 

@@ -41,12 +41,20 @@ export const assistantErrorCodes = [
   /** What is asked of the model is not what it is for: a chat with an embedding model. */
   "model_unsuitable",
   "queue_full",
+  /** Something of the caller's own is under way that has to end first. */
+  "busy",
+  /** More than a caller may have, or ask for in a time; the message says of what and how many. */
+  "limits_exceeded",
   "timeout",
+  /** Somebody who may has ended it: its own caller, with Cancel or Close. */
+  "cancelled",
   /** The answer did not fit the schema, twice. */
   "invalid_output",
   /** The engine ended in the middle of the request. */
   "engine_failed",
   "ledger_unavailable",
+  /** What the assistant keeps cannot be written or read: a full disk, damaged or missing files. */
+  "storage_failed",
   "not_found",
   "method_not_allowed",
   "unsupported_media_type",

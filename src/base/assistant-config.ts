@@ -1,7 +1,7 @@
 import { type Stats, statSync } from "node:fs";
 import { totalmem } from "node:os";
 import { basename, resolve } from "node:path";
-import { assistantDataDir } from "./assistant-paths.ts";
+import { assistantDataDir, companionDataDir } from "./assistant-paths.ts";
 import { ConfigError } from "./config-error.ts";
 import type { Environment } from "./environment.ts";
 import { BerthError } from "./errors.ts";
@@ -100,7 +100,11 @@ export function loadAssistantConfig(input: {
   return Object.freeze({
     instance,
     startedBy: flags.startedBy || undefined,
-    dataDir: assistantDataDir({ flag: flags.dataDir, environment, workingDirectory }),
+    dataDir: (instance === "user" ? companionDataDir : assistantDataDir)({
+      flag: flags.dataDir,
+      environment,
+      workingDirectory,
+    }),
     port: integer(setting("port", "PORT"), 0, 65_535) ?? portOf(instance),
     engine: oneOf(setting("engine", "ENGINE"), engines) ?? "auto",
     models: Object.freeze(

@@ -9,13 +9,30 @@ export const ASSISTANT_DATA_DIR_VARIABLE = "BERTH_ASSISTANT_DATA_DIR";
  * /var/lib/berth/assistant for root and the data directory of the user for everybody else. That is data,
  * not state as XDG has it: models, memory and the ledger are worth a backup.
  */
-export function assistantDataDir(input: {
+export function assistantDataDir(
+  input: StateDirectory & { readonly userId?: number | undefined },
+): string {
+  if (!isGiven(input) && (input.userId ?? userInfo().uid) === 0) return "/var/lib/berth/assistant";
+  return stateDirectory(input, "assistant");
+}
+
+/** The state directory of a person's companion: as that of an assistant, but always in the person's home. */
+export function companionDataDir(input: StateDirectory): string {
+  return stateDirectory(input, "companion");
+}
+
+interface StateDirectory {
   readonly flag?: string | undefined;
   readonly environment: Environment;
   readonly workingDirectory: string;
   readonly homeDirectory?: string | undefined;
-  readonly userId?: number | undefined;
-}): string {
+}
+
+function isGiven({ flag, environment }: StateDirectory): boolean {
+  return Boolean(flag || environment[ASSISTANT_DATA_DIR_VARIABLE]);
+}
+
+function stateDirectory(input: StateDirectory, name: string): string {
   const { environment, workingDirectory } = input;
   const given = input.flag || environment[ASSISTANT_DATA_DIR_VARIABLE];
   const home = input.homeDirectory ?? environment["HOME"] ?? homedir();
@@ -23,10 +40,16 @@ export function assistantDataDir(input: {
     const expanded = given === "~" || given.startsWith("~/") ? join(home, given.slice(1)) : given;
     return resolve(workingDirectory, expanded);
   }
-  if ((input.userId ?? userInfo().uid) === 0) return "/var/lib/berth/assistant";
-  const data = environment["XDG_DATA_HOME"];
-  // The XDG specification says that a relative value is invalid and to be ignored.
-  return join(data && isAbsolute(data) ? data : join(home, ".local/share"), "berth/assistant");
+  return join(
+    xdgDirectory(environment["XDG_DATA_HOME"]) ?? join(home, ".local/share"),
+    "berth",
+    name,
+  );
+}
+
+/** The XDG specification says that a relative value is invalid and to be ignored. */
+export function xdgDirectory(value: string | undefined): string | undefined {
+  return value && isAbsolute(value) ? value : undefined;
 }
 
 /** Where an assistant with this data directory listens for whoever drives it. */

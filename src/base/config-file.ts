@@ -1,9 +1,9 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import path from "node:path";
 import { Ajv, type ErrorObject } from "ajv";
-import { isMap, isScalar, LineCounter, parseDocument } from "yaml";
 import { ConfigError } from "./config-error.ts";
 import { ConfigFile, type ConfigKey, secrets, settings } from "./config-schema.ts";
+import { readConfigYaml } from "./config-yaml.ts";
 import { messageOf } from "./errors.ts";
 import { nearest } from "./nearest.ts";
 
@@ -38,33 +38,7 @@ export function readConfigFile(file: string): ConfigFile | undefined {
   if (text.length > FILE_BYTES_MAX)
     throw new ConfigError(`the config file ${file} is larger than 1 MiB`);
 
-  const lines = new LineCounter();
-  const document = parseDocument(text, {
-    lineCounter: lines,
-    uniqueKeys: true,
-    // Without these, messages end with a place of their own.
-    prettyErrors: false,
-  });
-  const broken = document.errors[0];
-  if (broken) {
-    const { line, col } = lines.linePos(broken.pos[0]);
-    throw new ConfigError(`${file}:${line}:${col}: ${broken.message.split("\n")[0]}`);
-  }
-  let value: unknown;
-  try {
-    value = document.toJS({ maxAliasCount: 0 }) ?? {};
-  } catch {
-    throw new ConfigError(`${file}: anchors and aliases have no place in a config file`);
-  }
-  const at = (key: string) => {
-    const pair = isMap(document.contents)
-      ? document.contents.items.find((item) => isScalar(item.key) && item.key.value === key)
-      : undefined;
-    const offset = pair && isScalar(pair.key) ? pair.key.range?.[0] : undefined;
-    if (offset === undefined) return file;
-    const { line, col } = lines.linePos(offset);
-    return `${file}:${line}:${col}`;
-  };
+  const { value, at } = readConfigYaml(text, file);
   if (!validate(value)) {
     const problems = (validate.errors ?? []).map((error) => explain(error, value, at));
     throw new ConfigError(

@@ -14,6 +14,8 @@ export interface JsonRules {
   readonly depthMax: number;
   /** Keys that no object may have. */
   readonly forbiddenKeys: ReadonlySet<string>;
+  /** What messages call the text: "the file"; undefined: "the body". */
+  readonly subject?: string;
 }
 
 /**
@@ -23,13 +25,14 @@ export interface JsonRules {
  */
 export function parseStrictJson(body: Uint8Array, rules: JsonRules): unknown {
   if (body.length === 0) return undefined;
-  const text = decode(body);
+  const subject = rules.subject ?? "the body";
+  const text = decode(body, subject);
   if (text.trim() === "") return undefined;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new JsonFault(`the body is not JSON: ${reasonOf(error)}`);
+    throw new JsonFault(`${subject} is not JSON: ${reasonOf(error)}`);
   }
   checkKeys(text, rules);
   return value;
@@ -37,11 +40,11 @@ export function parseStrictJson(body: Uint8Array, rules: JsonRules): unknown {
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-function decode(body: Uint8Array): string {
+function decode(body: Uint8Array, subject: string): string {
   try {
     return decoder.decode(body);
   } catch {
-    throw new JsonFault("the body is not UTF-8");
+    throw new JsonFault(`${subject} is not UTF-8`);
   }
 }
 
@@ -105,7 +108,9 @@ function shown(key: string): string {
 
 function checkDepth(depth: number, rules: JsonRules): void {
   if (depth > rules.depthMax) {
-    throw new JsonFault(`the body is nested deeper than ${rules.depthMax} levels`);
+    throw new JsonFault(
+      `${rules.subject ?? "the body"} is nested deeper than ${rules.depthMax} levels`,
+    );
   }
 }
 

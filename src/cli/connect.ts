@@ -27,6 +27,8 @@ export interface Target {
   readonly token: string | undefined;
   /** Where the server was found, for messages. */
   readonly origin: "--url" | "BERTH_URL" | "local" | "login";
+  /** Id of the server, where it is the one of this machine's data directory. */
+  readonly instance?: string;
 }
 
 export interface TargetOptions {
@@ -59,7 +61,12 @@ export function findTarget(options: TargetOptions): Target {
   const here: Target | undefined =
     local === undefined
       ? undefined
-      : { url: local.api, token: tokenOfEnvironment ?? localToken(dataDir), origin: "local" };
+      : {
+          url: local.api,
+          token: tokenOfEnvironment ?? localToken(dataDir),
+          origin: "local",
+          instance: local.instance,
+        };
   if (local !== undefined && here !== undefined && isAlive(local.pid)) return here;
   const saved = options.dataDir === undefined ? readCredentials(environment) : undefined;
   if (saved?.current !== undefined)

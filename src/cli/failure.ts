@@ -2,6 +2,7 @@ import { CommanderError } from "commander";
 import { ConfigError } from "../base/config-error.ts";
 import { BerthError, InvalidSpecError, isAbort, messageOf } from "../base/errors.ts";
 import { ApiError } from "../client/api-error.ts";
+import { safeText } from "./chat/safe-text.ts";
 import type { Colors } from "./output/colours.ts";
 
 /** What every verb ends with. `diff` alone differs, as diff(1) does: 1 is a difference, 2 a failure. */
@@ -34,7 +35,7 @@ export function exitCodeOf(error: unknown): number {
 
 /** What happened, why, and the command to try next; ends with a line break. */
 export function explain(error: unknown, colors: Colors, verbose: boolean): string {
-  const lines = [`${colors.red("error:")} ${messageFor(error)}`];
+  const lines = [`${colors.red("error:")} ${safeText(messageFor(error))}`];
   if (error instanceof InvalidSpecError) {
     for (const issue of error.issues) {
       const position = issue.line === undefined ? "" : `${issue.line}:${issue.column ?? 1}: `;
@@ -48,6 +49,11 @@ export function explain(error: unknown, colors: Colors, verbose: boolean): strin
   if (verbose && error instanceof Error && error.stack !== undefined)
     lines.push(colors.dim(error.stack));
   return `${lines.join("\n")}\n`;
+}
+
+/** The same without a terminal: what happened, and what to try next. */
+export function failureWords(error: unknown): { message: string; hint: string | undefined } {
+  return { message: messageFor(error), hint: hintOf(error) };
 }
 
 /** The API's hints name its routes and parameters; at a terminal those of the verbs help. */

@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Environment } from "../base/environment.ts";
+import type { SessionBus } from "../base/session-bus/port.ts";
 
 /** What a verb sees of the world around it: streams, terminal, environment. Tests make their own. */
 export interface CliIo {
@@ -11,6 +12,8 @@ export interface CliIo {
   readonly errorIsTerminal: boolean;
   /** Width of the terminal in columns; undefined where output goes elsewhere. */
   readonly columns: number | undefined;
+  /** The same of where remarks and questions go. */
+  readonly errorColumns: number | undefined;
   /** Resolves once the text is on its way, so that nothing is lost when the process ends. */
   write(text: string | Uint8Array): Promise<void>;
   writeError(text: string): void;
@@ -18,7 +21,11 @@ export interface CliIo {
   readonly now: () => number;
   /** Calls back at the first Ctrl-C, which then does not end the process. Returns what takes that back. */
   onInterrupt(listener: () => void): () => void;
+  /** Rejects where none answers at the address. Whoever gets it closes it. */
+  openSessionBus(address: string, signal: AbortSignal): Promise<SessionBus>;
 }
+
+const COLUMNS_STANDARD = 80;
 
 export function processIo(environment: Environment): CliIo {
   return {
@@ -28,7 +35,8 @@ export function processIo(environment: Environment): CliIo {
     inputIsTerminal: process.stdin.isTTY,
     outputIsTerminal: process.stdout.isTTY,
     errorIsTerminal: process.stderr.isTTY,
-    columns: process.stdout.isTTY ? process.stdout.columns : undefined,
+    columns: columnsOf(process.stdout),
+    errorColumns: columnsOf(process.stderr),
     write: (text) =>
       new Promise((resolve, reject) => {
         process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
@@ -41,5 +49,16 @@ export function processIo(environment: Environment): CliIo {
       process.once("SIGINT", listener);
       return () => process.off("SIGINT", listener);
     },
+    openSessionBus: async (address, signal) => {
+      const { connectSessionBus } = await import("../base/session-bus/connect.ts");
+      // No verb sends or gets descriptors, and without them the optional package is not needed.
+      return connectSessionBus({ address, signal, negotiateFds: false });
+    },
   };
+}
+
+/** Terminals that do not know their size say 0, as over a serial line: 80, as they always had. */
+function columnsOf(stream: NodeJS.WriteStream): number | undefined {
+  if (!stream.isTTY) return undefined;
+  return stream.columns > 0 ? stream.columns : COLUMNS_STANDARD;
 }

@@ -9,9 +9,11 @@ import { addAudit } from "./verbs/audit.ts";
 import { addBackup } from "./verbs/backup.ts";
 import { addBuild } from "./verbs/build.ts";
 import { addBuilds } from "./verbs/builds.ts";
+import { addCall } from "./verbs/call.ts";
 import { addChat } from "./verbs/chat.ts";
 import { addCompletion } from "./verbs/completion.ts";
 import { addConfig } from "./verbs/config.ts";
+import { addConfirm } from "./verbs/confirm.ts";
 import { addCreate } from "./verbs/create.ts";
 import { addDelete } from "./verbs/delete.ts";
 import { addDeploy } from "./verbs/deploy.ts";
@@ -25,15 +27,19 @@ import { addImport } from "./verbs/import.ts";
 import { addLedger } from "./verbs/ledger.ts";
 import { addLogin } from "./verbs/login.ts";
 import { addLogs } from "./verbs/logs.ts";
+import { addMemory } from "./verbs/memory.ts";
 import { addModels } from "./verbs/models.ts";
 import { addPlan } from "./verbs/plan.ts";
 import { addPrune } from "./verbs/prune.ts";
 import { addRestore } from "./verbs/restore.ts";
+import { addSearch } from "./verbs/search.ts";
 import { addSecrets } from "./verbs/secrets.ts";
 import { addSpecs } from "./verbs/specs.ts";
 import { addStatus } from "./verbs/status.ts";
 import { addTemplates } from "./verbs/templates.ts";
 import { addToken } from "./verbs/token.ts";
+import { addTools } from "./verbs/tools.ts";
+import { addUndo } from "./verbs/undo.ts";
 import { addUp } from "./verbs/up.ts";
 import { addValidate } from "./verbs/validate.ts";
 import { addVersion } from "./verbs/version.ts";
@@ -45,6 +51,7 @@ const groups = {
   look: "Look at things:",
   change: "Change things:",
   files: "Work with spec files:",
+  companion: "Ask your companion, on the session bus:",
   connect: "Log in, let others in, and tell others:",
   care: "Look after a server:",
   other: "Other:",
@@ -127,6 +134,14 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   addImport(program, cli);
   addSpecs(program, cli);
   addPrune(program, cli);
+
+  program.commandsGroup(groups.companion);
+  addTools(program, cli);
+  addCall(program, cli);
+  addConfirm(program, cli);
+  addUndo(program, cli);
+  addSearch(program, cli);
+  addMemory(program, cli);
 
   program.commandsGroup(groups.connect);
   addLogin(program, cli);

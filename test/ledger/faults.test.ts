@@ -1,7 +1,8 @@
-import { rmSync, writeFileSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { OfflineLedger } from "../../src/assistant/ledger/offline.ts";
+import { fillUp } from "../support/fill-up.ts";
 import { LedgerWorld } from "../support/ledger-world.ts";
 
 /** What every fault must leave behind: all that was acknowledged, and a ledger that is whole. */
@@ -202,18 +203,3 @@ describe("a full disk", () => {
     nothingIsLost(world);
   });
 });
-
-/** Takes all space that is left on a small file system. */
-function fillUp(file: string): void {
-  const piece = Buffer.alloc(64 * 1024);
-  for (const size of [piece.length, 4_096]) {
-    for (;;) {
-      try {
-        writeFileSync(file, piece.subarray(0, size), { flag: "a" });
-      } catch (error) {
-        if (error instanceof Error && "code" in error && error.code === "ENOSPC") break;
-        throw error;
-      }
-    }
-  }
-}

@@ -3,15 +3,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import OpenAI from "openai";
 import { expect, onTestFailed } from "vitest";
 import type { StateView } from "../../src/assistant/inference/control/state-view.ts";
 import type { AssistantReady } from "../../src/assistant/system.ts";
+import { endedBy, untilReady } from "./until-ready.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
-/** A start takes a second; on a machine that runs all tests at once, many times that. */
-const START_LIMIT_MS = 60_000;
 const LOG_LINES_SHOWN = 60;
 
 export interface Ended {
@@ -104,25 +102,7 @@ export class AssistantProcess implements AsyncDisposable {
       { stdio: ["ignore", "pipe", "pipe"] },
     );
     this.#child = child;
-    createInterface(child.stderr).on("line", (line) => this.#log.push(line));
-    this.#ready = await new Promise<AssistantReady>((resolve, reject) => {
-      const limit = setTimeout(
-        () => reject(new Error(`the assistant did not come up:\n${this.log}`)),
-        START_LIMIT_MS,
-      );
-      child.once("close", (code) =>
-        reject(new Error(`the assistant ended with ${code}:\n${this.log}`)),
-      );
-      createInterface(child.stdout).on("line", (line) => {
-        this.#log.push(line);
-        const json = /^berth ready (?<json>\{.*\})$/.exec(line)?.groups?.["json"];
-        if (json === undefined) return;
-        clearTimeout(limit);
-        // The daemon's own word of itself; a test that reads a field that is not there fails.
-        const said: AssistantReady = JSON.parse(json);
-        resolve(said);
-      });
-    });
+    this.#ready = await untilReady<AssistantReady>(child, this.#log);
   }
 
   /** Ends it as `signal` does, and resolves to what it ended with. */
@@ -130,10 +110,7 @@ export class AssistantProcess implements AsyncDisposable {
     const child = this.#child;
     if (!child) return null;
     this.#child = undefined;
-    if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
-    const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
-    child.kill(signal);
-    return ended;
+    return endedBy(child, signal);
   }
 
   /** GET /state of the control socket. */

@@ -19,6 +19,8 @@ export interface CliOptions {
   /** Whether somebody sees progress. */
   readonly errorIsTerminal?: boolean;
   readonly nowMs?: number;
+  /** Without it, nothing answers at any address. */
+  readonly openSessionBus?: CliIo["openSessionBus"];
   /** Called with what a Ctrl-C does, where somebody listens to it. */
   readonly onInterruptible?: (interrupt: () => void) => void;
   /** Called after each piece of output, with all of it so far. */
@@ -43,6 +45,7 @@ export async function berth(
     outputIsTerminal: isTerminal,
     errorIsTerminal: options.errorIsTerminal ?? false,
     columns: options.columns,
+    errorColumns: options.columns,
     write: async (text) => {
       output += typeof text === "string" ? text : Buffer.from(text).toString("latin1");
       options.onOutput?.(output);
@@ -55,7 +58,12 @@ export async function berth(
       options.onInterruptible?.(listener);
       return () => {};
     },
+    openSessionBus: options.openSessionBus ?? noBus,
   };
   const code = await runCli(commandLine, io);
   return { code, output, errors };
+}
+
+export async function noBus(): Promise<never> {
+  throw new Error("no bus is there");
 }

@@ -1,12 +1,13 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { LedgerState } from "../../src/assistant/ledger/ledger.ts";
+import { mounted } from "./mounted.ts";
+import { type Tracer, trace } from "./tracer.ts";
 
 const PROGRAM = fileURLToPath(new URL("./ledger-process.mjs", import.meta.url));
 const LIMIT_MS = 60_000;
@@ -20,37 +21,25 @@ export class LedgerWorld implements AsyncDisposable {
   readonly #cleanup: (() => Promise<void> | void)[] = [];
   #child: ChildProcess | undefined;
   #lines: AsyncIterator<string> | undefined;
+  readonly #program: string;
 
-  constructor() {
+  /** `program` understands the same way of asking, and says `open` and its process id when it may be asked. */
+  constructor(program = PROGRAM) {
+    this.#program = program;
     this.dir = mkdtempSync(join(tmpdir(), "berth-ledger-faults-"));
     this.#cleanup.push(() => rmSync(this.dir, { recursive: true, force: true }));
   }
 
-  /** Puts a file system there, as root may. `below` is a folder of the state directory. Gives back what takes it away. */
+  /** Puts a file system there. `below` is a folder of the state directory. Gives back what takes it away. */
   mount(below: string, args: readonly string[]): () => Promise<void> {
-    const target = join(this.dir, below);
-    mkdirSync(target, { recursive: true });
-    runAsRoot("mount", [...args, target]);
-    let isMounted = true;
-    const unmount = async () => {
-      for (const deadline = Date.now() + LIMIT_MS; isMounted; ) {
-        try {
-          runAsRoot("umount", [target]);
-          isMounted = false;
-        } catch (error) {
-          // The writer tries to open its files now and then.
-          if (Date.now() > deadline) throw error;
-          await pause(20);
-        }
-      }
-    };
+    const unmount = mounted(join(this.dir, below), args);
     this.#cleanup.push(unmount);
     return unmount;
   }
 
   /** Starts a writer, and waits until it is open. */
   async start(): Promise<void> {
-    const child = spawn(process.execPath, [PROGRAM, this.dir], {
+    const child = spawn(process.execPath, [this.#program, this.dir], {
       stdio: ["pipe", "pipe", "inherit"],
     });
     this.#child = child;
@@ -68,7 +57,7 @@ export class LedgerWorld implements AsyncDisposable {
       const [word, first, leaf] = line.split(" ");
       if (word === "done") return true;
       if (word === "refused") this.refusals.push(first ?? "");
-      if (word === "refused" && command === "checkpoint") return true;
+      if (word === "refused" && !command.startsWith("append")) return true;
       if (word === "ack" && leaf !== undefined) this.acknowledged.set(Number(first), leaf);
     }
     return false;
@@ -101,40 +90,13 @@ export class LedgerWorld implements AsyncDisposable {
     await ended;
   }
 
-  /**
-   * Attaches strace to the writer, waits until it has all of its threads, and gives back what ends it.
-   * `log` is where it writes what it saw, one line for each call, with the thread before it.
-   */
-  async trace(
-    args: readonly string[],
-  ): Promise<{ log(): Promise<string>; detach(): Promise<void> }> {
+  /** Attaches strace to the writer, with all of its threads. */
+  async trace(args: readonly string[]): Promise<Tracer> {
     const pid = this.#child?.pid;
     if (pid === undefined) throw new Error("there is no writer to trace");
-    const log = join(this.dir, "strace.log");
-    rmSync(log, { force: true });
-    const words = ["-f", "-p", String(pid), "-o", log, ...args];
-    const strace = spawn("strace", words, { stdio: ["ignore", "ignore", "pipe"] });
-    const ended = new Promise((resolve) => strace.once("exit", resolve));
-    let said = "";
-    await new Promise<void>((resolve, reject) => {
-      strace.once("error", (error) =>
-        reject(new Error(`these tests need strace (apt-get install strace): ${error.message}`)),
-      );
-      strace.once("exit", (code) =>
-        reject(new Error(`strace ended with ${code}; it has to be allowed to trace: ${said}`)),
-      );
-      strace.stderr.setEncoding("utf8").on("data", (text: string) => {
-        said += text;
-        // Attaching goes thread by thread, and says so when it has them all.
-        if (/attached( with \d+ threads)?\n/.test(said)) resolve();
-      });
-    });
-    const detach = async () => {
-      if (strace.exitCode === null && strace.signalCode === null) strace.kill("SIGINT");
-      await ended;
-    };
-    this.#cleanup.push(detach);
-    return { log: () => readFile(log, "utf8"), detach };
+    const tracer = await trace(pid, join(this.dir, "strace.log"), ["-f", ...args]);
+    this.#cleanup.push(() => tracer.detach());
+    return tracer;
   }
 
   async #line(): Promise<string | undefined> {
@@ -145,17 +107,5 @@ export class LedgerWorld implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.end();
     for (const step of this.#cleanup.toReversed()) await step();
-  }
-}
-
-function runAsRoot(program: string, args: readonly string[]): void {
-  const isRoot = process.getuid?.() === 0;
-  const [command, words] = isRoot ? [program, args] : ["sudo", ["-n", program, ...args]];
-  try {
-    execFileSync(command, words, { stdio: ["ignore", "ignore", "pipe"] });
-  } catch (error) {
-    throw new Error(`these tests have to be allowed to ${program} (as root, or by sudo)`, {
-      cause: error,
-    });
   }
 }

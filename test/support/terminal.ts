@@ -2,6 +2,7 @@ import { PassThrough } from "node:stream";
 import type { Environment } from "../../src/base/environment.ts";
 import type { CliIo } from "../../src/cli/io.ts";
 import { runCli } from "../../src/cli/main.ts";
+import { noBus } from "./cli.ts";
 
 const LIMIT_MS = 10_000;
 
@@ -19,7 +20,12 @@ export class Terminal implements Disposable {
 
   constructor(
     commandLine: readonly string[],
-    options: { environment?: Environment; columns?: number } = {},
+    options: {
+      environment?: Environment;
+      columns?: number;
+      openSessionBus?: CliIo["openSessionBus"];
+      nowMs?: number;
+    } = {},
   ) {
     const show = (text: string | Uint8Array) => {
       this.#screen += typeof text === "string" ? text : Buffer.from(text).toString();
@@ -33,13 +39,15 @@ export class Terminal implements Disposable {
       outputIsTerminal: true,
       errorIsTerminal: true,
       columns: options.columns ?? 100,
+      errorColumns: options.columns ?? 100,
       write: async (text) => show(text),
       writeError: show,
-      now: () => Date.now(),
+      now: () => options.nowMs ?? Date.now(),
       onInterrupt: (listener) => {
         this.#interrupts.add(listener);
         return () => this.#interrupts.delete(listener);
       },
+      openSessionBus: options.openSessionBus ?? noBus,
     };
     this.ended = runCli(commandLine, io);
   }

@@ -30,7 +30,15 @@ export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
 const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = [
   { from: /^src\/api\//, to: /^src\/controller\/(.+\/)?(port|labels)\.ts$/ },
   { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/main\.ts$/ },
-  { from: /^src\/cli\/verbs\/assistant\.ts$/, to: /^src\/assistant\/system\.ts$/ },
+  {
+    from: /^src\/cli\/verbs\/assistant\.ts$/,
+    to: /^src\/assistant\/(system|companion|running)\.ts$/,
+  },
+  // Reads manifests without a daemon.
+  {
+    from: /^src\/cli\/verbs\/tools-lint\.ts$/,
+    to: /^src\/assistant\/agent\/manifests\/offline\.ts$/,
+  },
   // Verifies the ledger's files without a daemon.
   { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline\.ts$/ },
 ];
@@ -38,6 +46,25 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
 /** The rooms of the assistant, which know less of each other than the assistant's daemons know of them. */
 const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
   ledger: [/^errors\.ts$/],
+  bus: [/^(errors|caller)\.ts$/],
+  agent: [
+    /^(errors|caller)\.ts$/,
+    /^ledger\/port\.ts$/,
+    /^bus\/(port|options)\.ts$/,
+    /^context\/port\.ts$/,
+  ],
+  context: [/^(errors|caller)\.ts$/, /^ledger\/port\.ts$/, /^bus\/(port|options)\.ts$/],
+  "inference/bus": [
+    /^(errors|caller)\.ts$/,
+    /^inference\/(service-port|runner|engine)\.ts$/,
+    /^bus\/(port|options)\.ts$/,
+  ],
+  "inference/upstream": [
+    /^errors\.ts$/,
+    /^ledger\/port\.ts$/,
+    /^inference\/(service-port|runner|engine)\.ts$/,
+    /^inference\/service\/ledger-entries\.ts$/,
+  ],
   "inference/schema-grammar": [/^errors\.ts$/],
   "inference/prompts": [
     /^errors\.ts$/,
@@ -63,12 +90,19 @@ const adapters: readonly { readonly folder: string; readonly port: string }[] = 
   { folder: "src/controller/ingress/", port: "src/controller/ingress/port.ts" },
   { folder: "src/controller/models/assistant/", port: "src/controller/models/assistant/port.ts" },
   { folder: "src/store/", port: "src/store/store.ts" },
+  { folder: "src/assistant/agent/mcp/", port: "src/assistant/agent/tool-apps.ts" },
   { folder: "src/assistant/inference/llama/", port: "src/assistant/inference/engine.ts" },
   { folder: "src/assistant/inference/stub/", port: "src/assistant/inference/engine.ts" },
 ];
 
 /** Where adapters are made: the control plane, and the daemons of the assistant. */
-const wiring: readonly string[] = ["src/main.ts", "src/assistant/system.ts"];
+const wiring: readonly string[] = [
+  "src/main.ts",
+  "src/assistant/system.ts",
+  "src/assistant/companion.ts",
+  "src/assistant/companion-agent.ts",
+  "src/assistant/local-inference.ts",
+];
 
 /** Interfaces that tell one room of another. They may not know a library's types. */
 const ports: readonly RegExp[] = [

@@ -49,6 +49,8 @@ export interface OpenLedger extends Ledger, AsyncDisposable {
 
 /** A checkpoint goes beside the database at most so often, and at the end: it costs two flushes. */
 const SAVE_CHECKPOINT_MS = 1_000;
+/** How long an entry that nobody waits for stays without a commit to go with. */
+const MAY_WAIT_MS = 50;
 const RETRY_MS_MIN = 100;
 const RETRY_MS_MAX = 5_000;
 
@@ -84,6 +86,7 @@ class ThreadedLedger implements OpenLedger {
   #retryAtMs = 0;
   #cancelTimer: (() => void) | undefined;
   #cancelSave: (() => void) | undefined;
+  #cancelWait: (() => void) | undefined;
   /** Everything that is asked of the thread, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #isPumping = false;
@@ -109,7 +112,10 @@ class ThreadedLedger implements OpenLedger {
     return this.#inTurn(() => this.#open());
   }
 
-  async append(entry: NewEntry): Promise<Receipt> {
+  async append(
+    entry: NewEntry,
+    { mayWait = false }: { readonly mayWait?: boolean } = {},
+  ): Promise<Receipt> {
     const draft = draftEntry(entry, timestamp(this.#clock.now()));
     if (this.#phase !== "ok") throw this.#unavailable();
     const receipt = this.#queue.add(draft);
@@ -119,11 +125,8 @@ class ThreadedLedger implements OpenLedger {
         "the ledger has too many entries to write; nothing was done",
         { retryAfterSeconds: 1 },
       );
-    if (!this.#isPumping) {
-      this.#isPumping = true;
-      // Whoever is in this same turn of the loop comes along.
-      queueMicrotask(() => void this.#inTurn(() => this.#pump()));
-    }
+    if (mayWait) this.#cancelWait ??= this.#clock.setTimer(MAY_WAIT_MS, () => this.#pumpSoon());
+    else this.#pumpSoon();
     return receipt;
   }
 
@@ -152,6 +155,7 @@ class ThreadedLedger implements OpenLedger {
     this.#phase = "closed";
     this.#cancelTimer?.();
     this.#cancelSave?.();
+    this.#cancelWait?.();
     await this.#inTurn(async () => {
       if (wasOk) await this.#pump();
       this.#queue.reject(this.#unavailable());
@@ -159,6 +163,15 @@ class ThreadedLedger implements OpenLedger {
       if (answer?.type === "failed") this.#logFailure(answer);
       await this.#thread?.end();
     });
+  }
+
+  #pumpSoon(): void {
+    this.#cancelWait?.();
+    this.#cancelWait = undefined;
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    // Whoever is in this same turn of the loop comes along.
+    queueMicrotask(() => void this.#inTurn(() => this.#pump()));
   }
 
   /** Commits until nothing waits: what arrives while one runs is the next. */

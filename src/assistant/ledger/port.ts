@@ -7,8 +7,12 @@ export interface Ledger {
    * Resolves when the entry is on the disk: COMMIT has returned, with synchronous=FULL. Rejects with
    * AssistantError `ledger_unavailable`; then the action must not happen. Entries that arrive while a
    * commit runs are the next one. Not to be aborted: an entry that was handed over is written.
+   *
+   * `mayWait`: nothing depends on it, so it comes with the next commit that somebody waits for, in its
+   * place, or with one of its own 50 ms later. That is for what has happened already: a result whose call
+   * has its dispatch in the ledger, which tells of it also where a crash takes the result.
    */
-  append(entry: NewEntry): Promise<Receipt>;
+  append(entry: NewEntry, options?: { readonly mayWait?: boolean }): Promise<Receipt>;
 }
 
 /** What an entry may hold: JSON without numbers that are not safe integers, so that canonical text is one. */

@@ -44,10 +44,11 @@ function verifySnapshot({ db, verifier, saved, against = [] }: VerifyOptions): V
   const problems: Problem[] = [];
   const heads = readHeads(db, verifier, problems);
   const outside = [
-    { what: "the checkpoint beside the database", note: saved },
-    ...against.map((note) => ({ what: "the checkpoint that was given", note })),
-  ].map(({ what, note }) => ({
+    { what: "the checkpoint beside the database", note: saved, isBeside: true },
+    ...against.map((note) => ({ what: "the checkpoint that was given", note, isBeside: false })),
+  ].map(({ what, note, isBeside }) => ({
     what,
+    isBeside,
     opened: note === undefined ? undefined : openCheckpoint(note, verifier),
   }));
 
@@ -59,16 +60,26 @@ function verifySnapshot({ db, verifier, saved, against = [] }: VerifyOptions): V
   ]);
   scan.run();
   problems.push(...scan.problems);
-  // One checkpoint of another key among our own is a change; all of them are the wrong key.
-  const strangers = heads.good.length > 0 ? [] : heads.strangers.map(({ message }) => message);
-  if (heads.good.length > 0) problems.push(...heads.strangers);
+  // One checkpoint of another key among our own is a change; all of them are the wrong key. A ledger that is
+  // young has one in its table, so the one beside it counts, where it is of these very entries.
+  const isOwn =
+    heads.good.length > 0 ||
+    outside.some(
+      ({ opened }) =>
+        opened !== undefined &&
+        opened.fault === undefined &&
+        scan.roots.get(opened.size)?.equals(opened.root) === true,
+    );
+  const strangers = isOwn ? [] : heads.strangers.map(({ message }) => message);
+  if (isOwn) problems.push(...heads.strangers);
   problems.push(...headProblems(scan, heads.good, problems.length + strangers.length > 0));
 
   const older: string[] = [];
-  for (const { what, opened } of outside) {
+  for (const { what, opened, isBeside } of outside) {
     if (opened === undefined) {
       if (scan.size > 0) older.push(`${what} is missing, so an older copy would not be noticed`);
-    } else if (opened.fault === "unknown") strangers.push(`${what} ${faultWords.unknown}`);
+    } else if (opened.fault === "unknown" && !(isBeside && heads.good.length > 0))
+      strangers.push(`${what} ${faultWords.unknown}`);
     else if (opened.fault !== undefined)
       problems.push({ seq: 0, message: `${what} ${faultWords[opened.fault]}` });
     else if (opened.size > scan.size)

@@ -1,4 +1,5 @@
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
+import { startWorker } from "../../base/start-worker.ts";
 import type { Fallen, WriterAnswer, WriterData, WriterRequest } from "./writer-protocol.ts";
 
 /**
@@ -13,7 +14,7 @@ export class WriterThread {
   readonly #ended: Promise<void>;
 
   constructor(data: WriterData, onFallen: (fallen: Fallen) => void) {
-    this.#worker = startWorker(data);
+    this.#worker = startWorker("writer-worker", import.meta.url, { workerData: data });
     this.#onFallen = onFallen;
     this.#worker.on("message", (message: WriterAnswer | Fallen) => {
       if (message.type === "fallen") onFallen(message);
@@ -70,18 +71,4 @@ export class WriterThread {
 function threadEnded(detail: string) {
   const message = "the ledger's writer has ended";
   return { type: "failed", kind: "io", message, hint: undefined, detail } as const;
-}
-
-/** From dist/ it is JavaScript; under the tests and tsx it is TypeScript, which a thread has to be taught. */
-function startWorker(data: WriterData): Worker {
-  if (!import.meta.url.endsWith(".ts"))
-    return new Worker(new URL("./writer-worker.js", import.meta.url), { workerData: data });
-  const [tsx, entry] = [
-    import.meta.resolve("tsx/esm/api"),
-    import.meta.url.replace("writer-thread", "writer-worker"),
-  ];
-  return new Worker(
-    `import(${JSON.stringify(tsx)}).then(({ register }) => { register(); return import(${JSON.stringify(entry)}); });`,
-    { eval: true, workerData: data },
-  );
 }

@@ -19,7 +19,12 @@ export interface Candidate {
 export type Source =
   | { readonly type: "names"; readonly kind: Kind; readonly prefix?: string }
   | { readonly type: "tokens" }
-  | { readonly type: "builds"; readonly app: string };
+  | { readonly type: "builds"; readonly app: string }
+  /** Apps that have tools, from the companion. */
+  | { readonly type: "tool-apps" }
+  | { readonly type: "tools"; readonly appId: string }
+  /** Numbers of calls that wait, from the companion. */
+  | { readonly type: "parked-calls" };
 
 const nothing: Completion = { candidates: [], paths: "none" };
 const kindCandidates: readonly Candidate[] = [
@@ -45,7 +50,7 @@ export function complete(program: Command, words: readonly string[], current: st
     }
     if (word === "--") onlyPositionals = true;
     else if (!onlyPositionals && word.startsWith("-")) {
-      const option = optionOf(program, command, word);
+      const option = optionOf(program, leafOf(command), word);
       if (option !== undefined && takesValue(option) && !word.includes("=")) awaiting = option;
     } else {
       const next = positionals.length === 0 ? subcommandOf(command, word) : undefined;
@@ -54,10 +59,11 @@ export function complete(program: Command, words: readonly string[], current: st
     }
   }
   if (awaiting !== undefined) return matching(valueOf(awaiting), current);
+  const leaf = leafOf(command);
 
   const assigned = /^(--[^=]+)=(.*)$/s.exec(current);
   if (assigned !== null && !onlyPositionals) {
-    const option = optionOf(program, command, assigned[1] ?? "");
+    const option = optionOf(program, leaf, assigned[1] ?? "");
     if (option === undefined) return nothing;
     const value = matching(valueOf(option), assigned[2] ?? "");
     return {
@@ -69,14 +75,19 @@ export function complete(program: Command, words: readonly string[], current: st
     };
   }
   if (current.startsWith("-") && !onlyPositionals)
-    return matching({ candidates: flagsOf(program, command), paths: "none" }, current);
+    return matching({ candidates: flagsOf(program, leaf), paths: "none" }, current);
 
   const subcommands =
     positionals.length === 0
       ? visibleCommands(command).map((sub) => ({ value: sub.name(), description: sub.summary() }))
       : [];
-  const place = placeOf(program, command, positionals, current);
+  const place = placeOf(program, leaf, positionals, current);
   return matching({ ...place, candidates: [...subcommands, ...place.candidates] }, current);
+}
+
+/** What a verb with verbs below it does without one of them, where that is to list. */
+function leafOf(command: Command): Command {
+  return command.commands.find((sub) => sub.name() === "list") ?? command;
 }
 
 function subcommandOf(command: Command, word: string): Command | undefined {
@@ -197,6 +208,16 @@ function placeOf(
     case "folder":
       // In place of a folder deploy takes the name of an app.
       return { ...names("App"), paths: "folders" };
+    case "app-id":
+      return { candidates: [], source: { type: "tool-apps" }, paths: "none" };
+    case "call-id":
+      return { candidates: [], source: { type: "parked-calls" }, paths: "none" };
+    case "tool":
+      return {
+        candidates: [],
+        source: { type: "tools", appId: positionals[0] ?? "" },
+        paths: "none",
+      };
     case "build":
       return {
         candidates: [],

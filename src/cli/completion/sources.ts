@@ -16,6 +16,10 @@ export async function candidatesFrom(cli: Cli, source: Source): Promise<Candidat
 }
 
 async function ask(cli: Cli, source: Source): Promise<Candidate[]> {
+  if (source.type === "tool-apps" || source.type === "tools" || source.type === "parked-calls") {
+    const { companionCandidates } = await import("../companion/companion-candidates.ts");
+    return companionCandidates(cli, source, AbortSignal.timeout(ANSWER_MS_MAX));
+  }
   const client = await cli.connect();
   if (source.type === "tokens") {
     const { tokens } = await client.auth.tokens();

@@ -1,5 +1,8 @@
 import { type Command, Option } from "commander";
-import type { AssistantFlags } from "../../base/assistant-config.ts";
+import type { CompanionReady } from "../../assistant/companion.ts";
+import type { Running } from "../../assistant/running.ts";
+import type { AssistantReady } from "../../assistant/system.ts";
+import type { CompanionFlags } from "../../base/companion-config.ts";
 import { BerthError, messageOf } from "../../base/errors.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
@@ -13,12 +16,20 @@ export function addAssistant(program: Command, cli: Cli): void {
     .command("assistant")
     .summary("run language models on this machine, in the foreground")
     .description(
-      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it. --data-dir is the assistant's data directory here (also BERTH_ASSISTANT_DATA_DIR): models, ledger and sockets.",
+      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). With --user it starts one person's companion: the same endpoint on 7778, and the names dev.assistant.* on the session bus: tools of apps with confirmation and undo, search, and memory for each app. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it. --data-dir is the daemon's data directory here (also BERTH_ASSISTANT_DATA_DIR): models, ledger and sockets.",
     );
   withExamples(
     command
       .option("--system", "the instance of this machine: local models, port 7777 (the default)")
-      .option("--user", "the companion of one person: not there yet")
+      .option("--user", "the companion of one person: the session bus, and port 7778")
+      .option(
+        "--upstream <url>",
+        "of a companion: the system instance that computes (BERTH_ASSISTANT_UPSTREAM); default: http://127.0.0.1:7777, unless --engine or --model has it compute itself",
+      )
+      .option(
+        "--config <file>",
+        "of a companion: its settings; default: ~/.config/berth/companion.yaml",
+      )
       .option(
         "--model <[id=]file>",
         "load this GGUF file, or this model of DATA_DIR/models, and keep it; can be given again",
@@ -59,14 +70,13 @@ export function addAssistant(program: Command, cli: Cli): void {
       ["berth assistant --model ./some-model.gguf", "serve one model"],
       ["berth assistant --model chat=./a.gguf --alias gpt-4o=chat", "a model with two names"],
       ["berth assistant --engine stub", "try clients out without a model"],
+      ["berth assistant --user", "the companion, beside a system instance"],
     ],
-  ).action(async (flags: AssistantFlags) => {
+  ).action(async (flags: CompanionFlags) => {
     if (cli.globals.url !== undefined)
       throw new UsageError("assistant starts a daemon here; --url names a server elsewhere");
-    if (flags.user === true)
-      throw new BerthError("not_implemented", "the companion of one person is not there yet", {
-        hint: "berth assistant --system serves local models to every user of this machine",
-      });
+    if (flags.user !== true && (flags.upstream !== undefined || flags.config !== undefined))
+      throw new UsageError("--upstream and --config are the companion's: add --user");
     const { tellParent } = await import("../../base/parent-message.ts");
     const isLookedAfter = flags.startedBy !== undefined;
     const leaving = new AbortController();
@@ -86,14 +96,7 @@ export function addAssistant(program: Command, cli: Cli): void {
       }
       if (isLookedAfter) await tellParent({ type: "ready", url: daemon.ready.url });
       await cli.print(`berth ready ${JSON.stringify(daemon.ready)}`);
-      if (cli.io.outputIsTerminal) {
-        const { printAssistantSummary } = await import("../assistant-summary.ts");
-        try {
-          await printAssistantSummary(cli, daemon.ready, leaving.signal);
-        } catch (error) {
-          if (!leaving.signal.aborted) cli.note(`the summary is missing: ${messageOf(error)}`);
-        }
-      }
+      if (cli.io.outputIsTerminal) await tell(cli, daemon.ready, leaving.signal);
       await daemon.closed;
     } catch (error) {
       const failure = failureOf(error);
@@ -106,16 +109,44 @@ export function addAssistant(program: Command, cli: Cli): void {
   });
 }
 
-async function startDaemon(cli: Cli, flags: AssistantFlags) {
-  const { loadAssistantConfig } = await import("../../base/assistant-config.ts");
-  const config = loadAssistantConfig({
+/** For a person at the terminal; that it does not work is no reason to end. */
+async function tell(
+  cli: Cli,
+  ready: AssistantReady | CompanionReady,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    if (ready.instance === "user") {
+      const { printCompanionSummary } = await import("../companion-summary.ts");
+      await printCompanionSummary(cli, ready);
+    } else {
+      const { printAssistantSummary } = await import("../assistant-summary.ts");
+      await printAssistantSummary(cli, ready, signal);
+    }
+  } catch (error) {
+    if (!signal.aborted) cli.note(`the summary is missing: ${messageOf(error)}`);
+  }
+}
+
+async function startDaemon(
+  cli: Cli,
+  flags: CompanionFlags,
+): Promise<Running<AssistantReady | CompanionReady>> {
+  const input = {
     flags: { ...flags, dataDir: cli.globals.dataDir },
     environment: cli.io.environment,
     workingDirectory: cli.io.workingDirectory,
     isTerminal: cli.io.errorIsTerminal,
-  });
+  };
+  if (flags.user === true) {
+    if (flags.system === true) throw new UsageError("--system and --user exclude each other");
+    const { loadCompanionConfig } = await import("../../base/companion-config.ts");
+    const { runCompanion } = await import("../../assistant/companion.ts");
+    return runCompanion(loadCompanionConfig(input));
+  }
+  const { loadAssistantConfig } = await import("../../base/assistant-config.ts");
   const { runSystemAssistant } = await import("../../assistant/system.ts");
-  return runSystemAssistant(config);
+  return runSystemAssistant(loadAssistantConfig(input));
 }
 
 /** What was foreseen, in words for people; undefined for what the system says, which names paths. */

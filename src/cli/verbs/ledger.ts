@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { OfflineLedger, TailEntry } from "../../assistant/ledger/offline.ts";
-import { assistantDataDir } from "../../base/assistant-paths.ts";
+import { assistantDataDir, companionDataDir } from "../../base/assistant-paths.ts";
 import { BerthError } from "../../base/errors.ts";
 import type { Cli } from "../cli.ts";
 import { explain } from "../failure.ts";
@@ -11,6 +11,7 @@ import { formatTime } from "../output/age.ts";
 interface CommonFlags {
   readonly json?: boolean;
   readonly key?: string;
+  readonly user?: boolean;
 }
 
 type Verdict = ReturnType<OfflineLedger["verify"]>;
@@ -25,7 +26,7 @@ export function addLedger(program: Command, cli: Cli): void {
       .helpCommand(false)
       .summary("prove what the assistant did")
       .description(
-        "Reads and verifies the ledger of the assistant on this machine, with or without a daemon: --data-dir is the assistant's data directory here (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong.",
+        "Reads and verifies the ledger of the assistant on this machine, with or without a daemon; with --user that of your companion. --data-dir is the data directory of either here (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong.",
       ),
     [
       ["berth ledger verify", "every entry, hash, signature and sealed text"],
@@ -219,6 +220,7 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
 
 function common(command: Command): Command {
   return command
+    .option("--user", "of your companion (`berth assistant --user`)")
     .option("--key <file>", "public key to trust, in place of the one beside the ledger")
     .option("--json", "print JSON");
 }
@@ -231,7 +233,8 @@ async function withLedger(
   work: (ledger: OfflineLedger, offline: Offline) => Promise<void>,
 ): Promise<void> {
   const { environment, workingDirectory } = cli.io;
-  const dir = assistantDataDir({ flag: cli.globals.dataDir, environment, workingDirectory });
+  const dirOf = flags.user === true ? companionDataDir : assistantDataDir;
+  const dir = dirOf({ flag: cli.globals.dataDir, environment, workingDirectory });
   const offline = await import("../../assistant/ledger/offline.ts");
   try {
     const key =

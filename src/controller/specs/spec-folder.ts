@@ -1,11 +1,11 @@
 import type { Clock } from "../../base/clock.ts";
 import { isAbort, messageOf } from "../../base/errors.ts";
+import { HintTimer } from "../../base/hint-timer.ts";
 import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
 import type { Store } from "../../store/store.ts";
 import type { ControlPlane, SpecsReport } from "../port.ts";
 import { FolderSync } from "./folder-sync.ts";
-import { HintTimer } from "./hint-timer.ts";
 import type { FolderPlace } from "./scan.ts";
 import { FolderWatcher } from "./watcher.ts";
 

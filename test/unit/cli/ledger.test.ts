@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { berth } from "../../support/cli.ts";
@@ -145,4 +145,21 @@ describe("the other verbs", () => {
     expect([code, output]).toEqual([0, "out: 4 entries in 4 files\n"]);
     expect((await run(dir, "export", "out")).code).toBe(3);
   });
+});
+
+it("--user is the companion's", async () => {
+  const home = stateDirectory();
+  const dir = join(home, ".local/share/berth/companion");
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  {
+    await using ledger = await open(dir);
+    await fill(ledger, 2);
+  }
+  const environment = { HOME: home };
+  const verified = await berth(["ledger", "verify", "--user"], { environment });
+  expect([verified.code, verified.output]).toEqual([0, expect.stringMatching(/^whole: 3 entries/)]);
+  const elsewhere = await berth(["ledger", "tail", "--user", "--data-dir", await ledgerOf(3)], {
+    environment,
+  });
+  expect(elsewhere.output.trimEnd().split("\n")).toHaveLength(4);
 });

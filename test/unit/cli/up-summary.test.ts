@@ -15,6 +15,7 @@ import {
   runningStatus,
   setModelStatus,
 } from "../../support/api-models.ts";
+import { noBus } from "../../support/cli.ts";
 
 let api: TestApi;
 let url: string;
@@ -46,6 +47,7 @@ async function summary(): Promise<string> {
     outputIsTerminal: true,
     errorIsTerminal: true,
     columns: 120,
+    errorColumns: 120,
     write: async (part) => {
       text += String(part);
     },
@@ -54,6 +56,7 @@ async function summary(): Promise<string> {
     },
     now: () => 0,
     onInterrupt: () => () => {},
+    openSessionBus: noBus,
   });
   const ready = {
     api: url,

@@ -4,7 +4,10 @@ import type { AnswerEvent } from "../service-port.ts";
 import {
   type AnswerBuilder,
   type AnswerHead,
+  acceptedChunk,
   type ChunkFormat,
+  type StartedEvent,
+  startedChunk,
   usageChunk,
 } from "./answer-format.ts";
 import { assistantErrorOf, envelopeOf } from "./error-answer.ts";
@@ -54,14 +57,19 @@ export async function answerWhole(
 export async function answerStream(
   answering: Answering,
   events: AsyncIterable<AnswerEvent>,
-  stream: { readonly object: string; readonly includeUsage: boolean },
+  stream: {
+    readonly object: string;
+    readonly includeUsage: boolean;
+    readonly tellsCounts: boolean;
+  },
   formatOf: (head: AnswerHead) => ChunkFormat,
 ): Promise<void> {
   const { context, exchange, reply, idPrefix, words } = answering;
   const iterator = events[Symbol.asyncIterator]();
   let next: Pull;
+  const early: StartedEvent[] = [];
   try {
-    next = await firstDelta(answering, iterator);
+    next = await firstDelta(answering, iterator, early);
     exchange.signal.throwIfAborted();
   } catch (error) {
     await ended(iterator);
@@ -76,13 +84,18 @@ export async function answerStream(
     limits: context.limits,
     signal: exchange.signal,
   });
+  const started = (event: StartedEvent) => {
+    if (stream.tellsCounts) sse.write(startedChunk(head, stream.object, event));
+  };
+  if (stream.tellsCounts) sse.write(acceptedChunk(head, stream.object));
   sse.write(format.preamble());
+  for (const event of early) started(event);
   try {
     for (let result = await next.pull; result.done !== true; result = await iterator.next()) {
       const event = result.value;
       exchange.note(event, context.clock.now());
-      if (event.type === "accepted" || event.type === "started") continue;
-      sse.write(format.chunk(event));
+      if (event.type === "started") started(event);
+      else if (event.type !== "accepted") sse.write(format.chunk(event));
       if (sse.isBehind) await sse.drained();
       if (exchange.signal.aborted) break;
     }
@@ -107,10 +120,14 @@ interface Pull {
   readonly pull: Promise<IteratorResult<AnswerEvent>>;
 }
 
-/** Pulls up to the first delta, but no longer than a reader can be left without an answer. */
+/**
+ * Pulls up to the first delta, but no longer than a reader can be left without an answer. `early` gets
+ * what has been told of prompts by then.
+ */
 async function firstDelta(
   { context, exchange }: Answering,
   iterator: AsyncIterator<AnswerEvent>,
+  early: StartedEvent[],
 ): Promise<Pull> {
   for (;;) {
     const pull = iterator.next();
@@ -121,6 +138,7 @@ async function firstDelta(
     const event = result.value;
     if (event.type !== "accepted" && event.type !== "started") return { pull };
     exchange.note(event, context.clock.now());
+    if (event.type === "started") early.push(event);
   }
 }
 

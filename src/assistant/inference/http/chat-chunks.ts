@@ -4,6 +4,7 @@ import {
   type ChunkFormat,
   chunkHead,
   chunkTail,
+  endCounts,
 } from "./answer-format.ts";
 import { chatLogprobs } from "./logprobs.ts";
 
@@ -11,6 +12,7 @@ export const chatChunkObject = "chat.completion.chunk";
 
 export interface ChatChunksOptions {
   readonly includeUsage: boolean;
+  readonly tellsCounts: boolean;
   /** Whether nothing but a call of a tool can come: the AI SDK begins a text with any content. */
   readonly isCall: boolean;
 }
@@ -24,11 +26,13 @@ export class ChatChunks implements ChunkFormat {
   readonly #heads: readonly string[];
   readonly #tail: string;
   readonly #preamble: string;
+  readonly #tellsCounts: boolean;
 
   constructor(head: AnswerHead, choices: number, options: ChatChunksOptions) {
     const start = chunkHead(head, chatChunkObject);
     this.#heads = Array.from({ length: choices }, (_, n) => `${start}{"index":${n},"delta":`);
     this.#tail = chunkTail(options.includeUsage);
+    this.#tellsCounts = options.tellsCounts;
     const content = options.isCall ? "null" : '""';
     this.#preamble = `{"role":"assistant","content":${content},"refusal":null}`;
   }
@@ -66,7 +70,12 @@ export class ChatChunks implements ChunkFormat {
         return this.#text(event.choice, delta, "null", "null");
       }
       default:
-        return this.#text(event.choice, "{}", "null", `"${event.reason}"`);
+        return this.#text(
+          event.choice,
+          "{}",
+          "null",
+          `"${event.reason}"${this.#tellsCounts ? endCounts(event) : ""}`,
+        );
     }
   }
 

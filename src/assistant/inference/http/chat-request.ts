@@ -3,7 +3,13 @@ import type { GenerateRequest } from "../service-port.ts";
 import { messagesOf } from "./chat-messages.ts";
 import { TOOLS_MAX, toolChoiceOf, toolsOf } from "./chat-tools.ts";
 import { checked, refused } from "./checked.ts";
-import { generationFields, generationOf, schemaParamOf } from "./generation-parameters.ts";
+import {
+  generationFields,
+  generationOf,
+  type StreamWish,
+  schemaParamOf,
+  streamWishOf,
+} from "./generation-parameters.ts";
 import { objectOf } from "./json-body.ts";
 import { unknownParameters, unsupported } from "./parameters.ts";
 
@@ -31,8 +37,7 @@ const chatBody = checked(Type.Object(fields));
 
 export interface ChatRequest {
   readonly generate: GenerateRequest;
-  readonly isStream: boolean;
-  readonly includeUsage: boolean;
+  readonly stream: StreamWish;
   /** Whether the answer tells logprobs. */
   readonly logprobs: boolean;
   /** Where the schema stands, if there is one. */
@@ -52,14 +57,13 @@ export function chatRequestOf(body: unknown): ChatRequest {
   if (given.top_logprobs !== undefined && given.logprobs !== true) {
     throw refused("top_logprobs", "needs logprobs: true");
   }
-  const isStream = given.stream ?? false;
-  if (!isStream && given.stream_options !== undefined) unknown.add("stream_options");
+  const stream = streamWishOf(given, unknown);
   const tools = toolsOf(given.tools ?? []);
   const logprobs = given.logprobs ?? false;
   return {
     generate: {
       ...generationOf(given, logprobs ? (given.top_logprobs ?? 0) : undefined),
-      isStreamed: isStream,
+      isStreamed: stream.isPassedOn,
       prompts: [
         {
           kind: "chat",
@@ -71,8 +75,7 @@ export function chatRequestOf(body: unknown): ChatRequest {
       toolChoice: toolChoiceOf(given.tool_choice, tools),
       parallelToolCalls: given.parallel_tool_calls ?? true,
     },
-    isStream,
-    includeUsage: isStream && given.stream_options?.include_usage === true,
+    stream,
     logprobs,
     schemaParam: schemaParamOf(given),
     unknown: [...unknown],

@@ -4,6 +4,7 @@ import {
   type ChunkFormat,
   chunkHead,
   chunkTail,
+  endCounts,
 } from "./answer-format.ts";
 import { completionLogprobs } from "./logprobs.ts";
 
@@ -15,17 +16,19 @@ export class CompletionChunks implements ChunkFormat {
   readonly #head: string;
   readonly #tail: string;
   readonly #echoes: readonly string[];
+  readonly #tellsCounts: boolean;
   /** Characters of each choice so far, for the offsets of logprobs. */
   readonly #lengths: number[];
 
   constructor(
     head: AnswerHead,
     echoes: readonly string[],
-    options: { readonly includeUsage: boolean },
+    options: { readonly includeUsage: boolean; readonly tellsCounts: boolean },
   ) {
     this.#head = chunkHead(head, completionObject);
     this.#tail = chunkTail(options.includeUsage);
     this.#echoes = echoes;
+    this.#tellsCounts = options.tellsCounts;
     this.#lengths = echoes.map(() => 0);
   }
 
@@ -36,7 +39,10 @@ export class CompletionChunks implements ChunkFormat {
   }
 
   chunk(event: ChoiceEvent): string {
-    if (event.type === "end") return this.#text(event.choice, "", "null", `"${event.reason}"`);
+    if (event.type === "end") {
+      const counts = this.#tellsCounts ? endCounts(event) : "";
+      return this.#text(event.choice, "", "null", `"${event.reason}"${counts}`);
+    }
     if (event.type !== "text" || (event.text === "" && !event.logprobs)) return "";
     const offset = this.#lengths[event.choice] ?? 0;
     this.#lengths[event.choice] = offset + event.text.length;

@@ -2,7 +2,13 @@ import { Type } from "typebox";
 import type { Prompt } from "../runner.ts";
 import type { GenerateRequest } from "../service-port.ts";
 import { checked, kindOf, refused } from "./checked.ts";
-import { generationFields, generationOf, schemaParamOf } from "./generation-parameters.ts";
+import {
+  generationFields,
+  generationOf,
+  type StreamWish,
+  schemaParamOf,
+  streamWishOf,
+} from "./generation-parameters.ts";
 import { objectOf } from "./json-body.ts";
 import { unknownParameters, unsupported } from "./parameters.ts";
 
@@ -25,8 +31,7 @@ const completionBody = checked(Type.Object(fields));
 
 export interface CompletionRequest {
   readonly generate: GenerateRequest;
-  readonly isStream: boolean;
-  readonly includeUsage: boolean;
+  readonly stream: StreamWish;
   readonly logprobs: boolean;
   /** What each choice begins with: its prompt, where `echo` asks for it. */
   readonly echoes: readonly string[];
@@ -47,8 +52,7 @@ export function completionRequestOf(body: unknown): CompletionRequest {
   if (prompts.length * n > CHOICES_MAX) {
     throw refused("n", `times the number of prompts may be at most ${CHOICES_MAX}`);
   }
-  const isStream = given.stream ?? false;
-  if (!isStream && given.stream_options !== undefined) unknown.add("stream_options");
+  const stream = streamWishOf(given, unknown);
   const isEcho = given.echo ?? false;
   if (isEcho && given.logprobs !== undefined) {
     throw unsupported("echo", "a prompt has no logprobs; leave echo or logprobs out");
@@ -56,13 +60,12 @@ export function completionRequestOf(body: unknown): CompletionRequest {
   return {
     generate: {
       ...generationOf(given, given.logprobs),
-      isStreamed: isStream,
+      isStreamed: stream.isPassedOn,
       prompts,
       toolChoice: { kind: "none" },
       parallelToolCalls: false,
     },
-    isStream,
-    includeUsage: isStream && given.stream_options?.include_usage === true,
+    stream,
     logprobs: given.logprobs !== undefined,
     echoes: prompts.flatMap((prompt) => Array.from({ length: n }, () => echoOf(prompt, isEcho))),
     schemaParam: schemaParamOf(given),

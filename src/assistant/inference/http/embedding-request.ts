@@ -14,6 +14,7 @@ const fields = {
   dimensions: Type.Optional(Type.Integer({ minimum: 1 })),
   svc_priority: Type.Optional(Type.Enum(["interactive", "background"])),
   keep_alive: Type.Optional(Type.Unknown()),
+  svc_counts: Type.Optional(Type.Boolean()),
 } as const;
 
 export const embeddingParameters: ReadonlySet<string> = new Set(Object.keys(fields));
@@ -23,6 +24,8 @@ export interface EmbeddingRequest {
   readonly embed: EmbedRequest;
   readonly encoding: "float" | "base64";
   readonly dimensions: number | undefined;
+  /** Whether the tokens of each text are told. */
+  readonly tellsCounts: boolean;
   readonly unknown: readonly string[];
 }
 
@@ -40,6 +43,7 @@ export function embeddingRequestOf(body: unknown): EmbeddingRequest {
     },
     encoding: given.encoding_format ?? "float",
     dimensions: given.dimensions,
+    tellsCounts: given.svc_counts ?? false,
     unknown,
   };
 }

@@ -8,18 +8,23 @@ import { refused } from "./checked.ts";
  */
 const FLOATS_A_TURN = 16_384;
 
-/** The list of embeddings as JSON text, in the order of the vectors. Rejects when the signal aborts. */
+/**
+ * The list of embeddings as JSON text, in the order of the vectors; with how many tokens each text had,
+ * where `tokens` tells. Rejects when the signal aborts.
+ */
 export async function embeddingsText(
   vectors: readonly Float32Array[],
   encoding: "float" | "base64",
   signal: AbortSignal,
+  tokens?: readonly number[],
 ): Promise<string> {
   const parts: string[] = [];
   let floats = 0;
   for (const [index, vector] of vectors.entries()) {
     const embedding =
       encoding === "base64" ? `"${base64Of(vector)}"` : JSON.stringify(Array.from(vector));
-    parts.push(`{"object":"embedding","index":${index},"embedding":${embedding}}`);
+    const count = tokens?.[index] === undefined ? "" : `,"svc_tokens":${tokens[index]}`;
+    parts.push(`{"object":"embedding","index":${index},"embedding":${embedding}${count}}`);
     floats += vector.length;
     if (floats >= FLOATS_A_TURN) {
       floats = 0;

@@ -11,6 +11,8 @@ export const generationFields = {
     Type.Object({
       include_usage: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
       include_obfuscation: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+      svc_counts: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+      svc_hold: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
     }),
   ),
   temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 2 })),
@@ -37,6 +39,29 @@ export const generationFields = {
 
 const Generation = Type.Object(generationFields);
 type Generation = Static<typeof Generation>;
+
+/** What a request says of its stream. */
+export interface StreamWish {
+  readonly isStream: boolean;
+  readonly includeUsage: boolean;
+  /** Whether counts are told as they become known, and not only with the usage. */
+  readonly tellsCounts: boolean;
+  /** Whether an answer is passed on as it comes; a guided one may be held until it has been checked. */
+  readonly isPassedOn: boolean;
+}
+
+/** `unknown` collects the options of a stream that is none. */
+export function streamWishOf(body: Generation, unknown: Set<string>): StreamWish {
+  const isStream = body.stream ?? false;
+  const options = body.stream_options;
+  if (!isStream && options !== undefined) unknown.add("stream_options");
+  return {
+    isStream,
+    includeUsage: isStream && options?.include_usage === true,
+    tellsCounts: isStream && options?.svc_counts === true,
+    isPassedOn: isStream && options?.svc_hold !== true,
+  };
+}
 
 const STOPS_MAX = 4;
 const STOP_CHARACTERS_MAX = 256;

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import type { Clock } from "../../../base/clock.ts";
+import { startWorker } from "../../../base/start-worker.ts";
 import type { GrammarAnswer, GrammarRequest } from "./grammar-worker-protocol.ts";
 
 /** A schema that makes the compiler use more than this ends the thread, not the process. */
@@ -111,7 +112,9 @@ export class GrammarThread {
 
   #start(): void {
     if (this.#worker || this.#isClosed) return;
-    const worker = startWorker();
+    const worker = startWorker("grammar-worker", import.meta.url, {
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MAX_MB },
+    });
     this.#worker = worker;
     this.#cancelTimer = this.#clock.setTimer(START_MAX_MS, () => this.#giveUp());
     worker.on("message", (answer: GrammarAnswer) => {
@@ -161,20 +164,4 @@ export class GrammarThread {
     this.#isReady = false;
     this.#threadNumber = undefined;
   }
-}
-
-/** From dist/ it is JavaScript; under the tests and tsx it is TypeScript, which a thread has to be taught. */
-function startWorker(): Worker {
-  const resourceLimits = { maxOldGenerationSizeMb: HEAP_MAX_MB };
-  if (!import.meta.url.endsWith(".ts")) {
-    return new Worker(new URL("./grammar-worker.js", import.meta.url), { resourceLimits });
-  }
-  const [tsx, entry] = [
-    import.meta.resolve("tsx/esm/api"),
-    import.meta.url.replace("grammar-thread", "grammar-worker"),
-  ];
-  return new Worker(
-    `import(${JSON.stringify(tsx)}).then(({ register }) => { register(); return import(${JSON.stringify(entry)}); });`,
-    { eval: true, resourceLimits },
-  );
 }

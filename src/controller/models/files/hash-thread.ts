@@ -1,4 +1,5 @@
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
+import { startWorker } from "../../../base/start-worker.ts";
 import type { DigestRequest, Digests } from "./file-digest.ts";
 import type { HashAnswer, HashRequest } from "./hash-worker-protocol.ts";
 
@@ -69,7 +70,7 @@ export class HashThread implements AsyncDisposable {
   }
 
   #start(): Worker {
-    const worker = startWorker();
+    const worker = startWorker("hash-worker", import.meta.url);
     worker.on("message", (answer: HashAnswer) => this.#receive(answer));
     worker.on("error", (error) => {
       if (this.#worker === worker) this.#worker = undefined;
@@ -112,18 +113,4 @@ export class HashThread implements AsyncDisposable {
 
 function saidBy(answer: HashAnswer): string {
   return answer.type === "failed" ? answer.message : "it answered something else";
-}
-
-/** From dist/ it is JavaScript; under the tests and tsx it is TypeScript, which a thread has to be taught. */
-function startWorker(): Worker {
-  if (!import.meta.url.endsWith(".ts"))
-    return new Worker(new URL("./hash-worker.js", import.meta.url));
-  const [tsx, entry] = [
-    import.meta.resolve("tsx/esm/api"),
-    import.meta.url.replace("hash-thread", "hash-worker"),
-  ];
-  return new Worker(
-    `import(${JSON.stringify(tsx)}).then(({ register }) => { register(); return import(${JSON.stringify(entry)}); });`,
-    { eval: true },
-  );
 }

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
+import { busErrorTable } from "../../../../src/assistant/bus/error-table.ts";
 import { assistantErrorCodes } from "../../../../src/assistant/errors.ts";
 import { chatParameters } from "../../../../src/assistant/inference/http/chat-request.ts";
 import { completionParameters } from "../../../../src/assistant/inference/http/completion-request.ts";
@@ -30,7 +31,11 @@ async function section(heading: string): Promise<string> {
 describe("docs/assistant-errors.md", () => {
   test("has every code with its status, and no others", async () => {
     const text = await read("assistant-errors.md");
-    const rows = [...text.matchAll(/^\| `([a-z_]+)` \| (\d{3}) \| (.{20,}) \| (.{10,}) \|$/gm)];
+    const rows = [
+      ...text.matchAll(
+        /^\| `([a-z_]+)` \| (\d{3}) \| `([\w.]+)` \| ([^|]{20,}) \| ([^|]{10,}) \|$/gm,
+      ),
+    ];
     const statuses = rows.map(([, code = "", status]) => [code, Number(status)] as const);
     const codes = statuses.map(([code]) => code);
     expect(codes).toEqual([...assistantErrorCodes]);
@@ -39,9 +44,22 @@ describe("docs/assistant-errors.md", () => {
     );
   });
 
-  test("every code has a row in the table, and no row is without a code", () => {
-    expect(Object.keys(errorTable).toSorted()).toEqual([...assistantErrorCodes].toSorted());
+  test("has the name of every code on the bus", async () => {
+    const text = await read("assistant-errors.md");
+    const rows = [...text.matchAll(/^\| `([a-z_]+)` \| \d{3} \| `([\w.]+)` \|/gm)];
+    const names = rows.map(([, code = "", name = ""]) => [
+      code,
+      name.replace(/^DBus\./, "org.freedesktop.DBus."),
+    ]);
+    expect(Object.fromEntries(names)).toEqual(busErrorTable);
   });
+
+  test.each([errorTable, busErrorTable])(
+    "every code has a row in the table, and no row is without a code",
+    (table) => {
+      expect(Object.keys(table).toSorted()).toEqual([...assistantErrorCodes].toSorted());
+    },
+  );
 });
 
 describe("docs/inference-api.md", () => {

@@ -77,6 +77,38 @@ describe("an entry", () => {
     expect(ledger.state).toMatchObject({ ok: true, size: 2, full: false, lastError: undefined });
   });
 
+  it("that may wait comes with the next that may not, in its place", async () => {
+    const dir = stateDirectory();
+    const clock = new VirtualClock(0);
+    await using ledger = await openLedger({ dir, clock });
+    const { commits } = ledger.state;
+    const waiting = ledger.append({ name: "agent.call.result", fields: {} }, { mayWait: true });
+    const urgent = ledger.append({ name: "agent.call.requested", fields: {} });
+    expect((await urgent).seq).toBe((await waiting).seq + 1);
+    expect(ledger.state.commits).toBe(commits + 1);
+  });
+
+  it("that may wait has a commit of its own where nothing else comes", async () => {
+    const dir = stateDirectory();
+    const clock = new VirtualClock(0);
+    await using ledger = await openLedger({ dir, clock });
+    const { size, commits } = ledger.state;
+    const waiting = ledger.append({ name: "agent.call.result", fields: {} }, { mayWait: true });
+    await clock.advance(49);
+    await ledger.checkpoint();
+    expect(ledger.state).toMatchObject({ size, commits });
+    await clock.advance(1);
+    expect((await waiting).seq).toBe(size);
+  });
+
+  it("that may wait is written when the ledger closes", async () => {
+    const dir = stateDirectory();
+    const ledger = await openLedger({ dir, clock: new VirtualClock(0) });
+    const waiting = ledger.append({ name: "agent.call.result", fields: {} }, { mayWait: true });
+    await ledger[Symbol.asyncDispose]();
+    expect(entries(dir).at(-1)?.body.seq).toBe((await waiting).seq);
+  });
+
   it("of 64 clients at once come in few commits, in the order in which they were handed over", async () => {
     const dir = stateDirectory();
     await using ledger = await open(dir);

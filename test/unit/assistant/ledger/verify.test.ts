@@ -171,6 +171,34 @@ describe("one bit", () => {
   );
 });
 
+it("a bit of the only checkpoint of a young ledger is a change, and no other key", async () => {
+  const dir = stateDirectory();
+  {
+    await using ledger = await open(dir);
+    await fill(ledger, 5);
+  }
+  let note = Buffer.alloc(0);
+  const put = (bytes: Buffer) =>
+    tamper(dir, (db) => db.prepare("UPDATE checkpoint SET note = CAST(? AS TEXT)").run(bytes));
+  tamper(dir, (db) => {
+    const notes = db.prepare<[], string>("SELECT note FROM checkpoint").pluck().all();
+    expect(notes).toHaveLength(1);
+    note = Buffer.from(notes[0] ?? "");
+  });
+  const words = new Set<string>();
+  for (let at = 0; at < note.length; at += 1) {
+    const flipped = Buffer.from(note);
+    flipped[at] = (flipped[at] ?? 0) ^ (1 << (at % 7));
+    put(flipped);
+    const verdict = verdictOf(dir);
+    expect([at, verdict]).toMatchObject([at, { status: "tampered", firstBad: 5 }]);
+    words.add(verdict.reason);
+  }
+  expect([...words]).toContainEqual(expect.stringContaining("not signed by this ledger's key"));
+  put(note);
+  expect(verdictOf(dir).status).toBe("whole");
+});
+
 describe("rows", () => {
   const anywhere = fc.integer({ min: 1, max: 1_100 });
 
@@ -342,5 +370,17 @@ describe("an older copy", () => {
     expect(verdictOf(dir).status).toBe("tampered");
     writeFileSync(file, "");
     expect(verdictOf(dir).status).toBe("tampered");
+  });
+
+  it("is not mistaken for one of another key, which only what is given may be", () => {
+    const dir = copy();
+    const file = join(dir, "ledger/checkpoint");
+    const stranger = readFileSync(file, "utf8").replace("\n— berth", "\n— perth");
+    writeFileSync(file, stranger);
+    expect(verdictOf(dir)).toMatchObject({
+      status: "tampered",
+      reason: "the checkpoint beside the database is not signed by this ledger's key",
+    });
+    expect(verdictOf(whole, [stranger]).status).toBe("key");
   });
 });

@@ -19,11 +19,11 @@ export function chatCompletionRoutes(server: FastifyInstance, context: Inference
     } as const;
     const events = context.service.generate(asked.generate, exchange.signal);
     const { n } = asked.generate;
-    if (!asked.isStream) return answerWhole(answering, events, new ChatAnswer(n, asked));
+    if (!asked.stream.isStream) return answerWhole(answering, events, new ChatAnswer(n, asked));
     const { kind } = asked.generate.toolChoice;
     const stream = {
       object: chatChunkObject,
-      includeUsage: asked.includeUsage,
+      ...asked.stream,
       isCall: kind === "required" || kind === "function",
     };
     await answerStream(answering, events, stream, (head) => new ChatChunks(head, n, stream));

@@ -19,8 +19,9 @@ export function completionRoutes(server: FastifyInstance, context: InferenceHttp
     } as const;
     const events = context.service.generate(asked.generate, exchange.signal);
     const { echoes } = asked;
-    if (!asked.isStream) return answerWhole(answering, events, new CompletionAnswer(echoes, asked));
-    const stream = { object: completionObject, includeUsage: asked.includeUsage };
+    if (!asked.stream.isStream)
+      return answerWhole(answering, events, new CompletionAnswer(echoes, asked));
+    const stream = { object: completionObject, ...asked.stream };
     await answerStream(
       answering,
       events,

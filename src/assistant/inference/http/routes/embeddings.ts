@@ -9,7 +9,7 @@ export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpC
     const exchange = exchangeOf(request);
     const asked = embeddingRequestOf(request.body);
     tellIgnored(context, request, reply, asked.unknown);
-    const { dimensions, embed, encoding } = asked;
+    const { dimensions, embed, encoding, tellsCounts } = asked;
     if (dimensions !== undefined && embed.model !== undefined) {
       // What is known before the work need not wait for it.
       checkDimensions(dimensions, (await context.service.model(embed.model))?.embeddingLength);
@@ -24,7 +24,12 @@ export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpC
     checkDimensions(dimensions, vectors[0]?.length);
     const kept =
       dimensions === undefined ? vectors : vectors.map((vector) => shortened(vector, dimensions));
-    const data = await embeddingsText(kept, encoding, exchange.signal);
+    const data = await embeddingsText(
+      kept,
+      encoding,
+      exchange.signal,
+      tellsCounts ? tokens : undefined,
+    );
     const usage = { prompt_tokens: total, total_tokens: total };
     reply.type("application/json; charset=utf-8");
     return `{"object":"list","model":${JSON.stringify(model)},"data":${data},"usage":${JSON.stringify(usage)}}`;

@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -80,8 +82,18 @@ async function daemon(command: readonly string[]): Promise<number> {
   others.push(child);
   const { pid } = child;
   if (pid === undefined) throw new Error("it was not started");
-  await vi.waitFor(() => expect(existsSync(join(dataDir, "run/control.sock"))).toBe(true), 10_000);
+  await vi.waitFor(() => connected(join(dataDir, "run/control.sock")), 10_000);
   return pid;
+}
+
+/** A socket is on the disk before it takes connections. */
+async function connected(path: string): Promise<void> {
+  const socket = connect(path);
+  try {
+    await once(socket, "connect");
+  } finally {
+    socket.destroy();
+  }
 }
 
 const byPerson = () => [process.execPath, SCRIPT, "--data-dir", dataDir, "--port", "1"];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HintTimer } from "../../../src/controller/specs/hint-timer.ts";
+import { HintTimer } from "../../../src/base/hint-timer.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 function timer() {

@@ -1,4 +1,4 @@
-import type { Clock } from "../../base/clock.ts";
+import type { Clock } from "./clock.ts";
 
 /** Long enough for an editor to finish a save, short enough that nobody notices. */
 const QUIET_MS = 50;

@@ -1,0 +1,168 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import Database from "better-sqlite3";
+import { lsaDefaults } from "../../src/assistant/context/index/lsa/lsa-model.ts";
+import { CHUNK_CHARACTERS, chunksOf } from "../../src/assistant/context/index/text/chunk.ts";
+import { wordsOf } from "../../src/assistant/context/index/text/words.ts";
+import type { SearchRequest } from "../../src/assistant/context/port.ts";
+import { Context } from "../../src/assistant/context/service.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { type Figure, percentile, seconds } from "../report.ts";
+import { readManual } from "./manual.ts";
+import { knownItems } from "./queries.ts";
+
+const PASSAGES_A_FILE = 10;
+const SOURCES = ["a", "b", "c", "d"];
+const ROUNDS = 1;
+
+/** Searches through the service, thread and all, against the bare query and the bare loop. */
+export async function measureSpeed(dir: string, passages: number): Promise<Figure[]> {
+  writeCorpus(dir, passages);
+  const began = performance.now();
+  await using context = new Context({
+    dir: join(dir, "state"),
+    sources: SOURCES.map((name) => ({ name, path: join(dir, name) })),
+    embedder: undefined,
+    memory: {
+      get: () => Promise.resolve(""),
+      set: () => Promise.resolve(),
+      list: () => Promise.resolve(new Map()),
+      wipe: () => Promise.resolve(),
+    },
+    ledger: { append: () => Promise.resolve({ seq: 0, leaf: "" }) },
+    clock: systemClock,
+    logger: silentLogger,
+  });
+  await until(() => context.indexState().state === "ready");
+  const indexedMs = performance.now() - began;
+  const { chunks } = context.indexState();
+  const whileLearning = await timed(context, {});
+  await until(() => context.embedder.dimensions > 0);
+  const learnedMs = performance.now() - began - indexedMs;
+  // What goes on behind the activation of new vectors is over.
+  await sleep(3_000);
+  const [bare, loop] = [bareQueries(join(dir, "state/context.db")), bareLoop(chunks)];
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  const lexical = await timed(context, {});
+  delay.disable();
+  const hybrid = await timed(context, { isHybrid: true });
+  const scoped = await timed(context, { scopes: ["b"] });
+  const figure = (
+    what: string,
+    took: readonly number[],
+    floor: readonly number[],
+    isOf: string,
+    aim: number,
+  ): Figure => {
+    const ratio = percentile(took, 0.95) / percentile(floor, 0.95);
+    return {
+      name: `search: ${what}, ${chunks} passages`,
+      value: `p50 ${ms(took, 0.5)}, p95 ${ms(took, 0.95)}`,
+      floor: `p50 ${ms(floor, 0.5)}, p95 ${ms(floor, 0.95)} (${isOf})`,
+      ratio: `${ratio.toFixed(2)}x`,
+      aim: `< ${aim}x`,
+      isMet: ratio < aim,
+    };
+  };
+  const both = bare.map((took, at) => took + (loop[at % loop.length] ?? 0));
+  return [
+    {
+      ...figure("lexical", lexical, bare, "bare FTS5 query", 1.2),
+      notes: [
+        `indexed in ${seconds(indexedMs)} (${(chunks / (indexedMs / 1_000)).toFixed(0)} passages/s), learned and folded in ${seconds(learnedMs)}`,
+        `while it learns: p50 ${ms(whileLearning, 0.5)}, p95 ${ms(whileLearning, 0.95)}`,
+        `the event loop of the daemon was held up for ${(delay.max / 1e6).toFixed(1)} ms at most`,
+      ],
+    },
+    figure("hybrid", hybrid, both, "the same and a bare loop over the vectors", 1.5),
+    figure("scoped, a quarter of them", scoped, bare, "bare FTS5 query over all", 1.2),
+  ];
+}
+
+const ms = (values: readonly number[], share: number) =>
+  `${percentile(values, share).toFixed(1)} ms`;
+
+async function timed(context: Context, options: Partial<SearchRequest>): Promise<number[]> {
+  const took: number[] = [];
+  const caller = { connection: ":1.1", pid: 1, app: undefined };
+  for (let round = 0; round < ROUNDS; round += 1)
+    for (const { query } of knownItems) {
+      const start = performance.now();
+      const request = { query, limit: 10, isHybrid: false, scopes: undefined, ...options };
+      await context.search(request, caller, new AbortController().signal);
+      took.push(performance.now() - start);
+    }
+  return took;
+}
+
+/** What SQLite alone takes for all words of each query. */
+function bareQueries(file: string): number[] {
+  const db = new Database(file, { readonly: true });
+  db.pragma("cache_size = -65536");
+  const find = db.prepare(
+    "SELECT rowid FROM passage_words WHERE passage_words MATCH ? ORDER BY rank LIMIT 10",
+  );
+  const took: number[] = [];
+  for (let round = 0; round < ROUNDS; round += 1)
+    for (const { query } of knownItems) {
+      const start = performance.now();
+      find.all(
+        wordsOf(query)
+          .map((word) => `"${word}"`)
+          .join(" OR "),
+      );
+      took.push(performance.now() - start);
+    }
+  db.close();
+  return took;
+}
+
+/** One query's products with as many vectors, and nothing else. */
+function bareLoop(count: number): number[] {
+  const d = lsaDefaults.dimensions;
+  const vectors = new Float32Array(count * d).map((_, at) => Math.sin(at));
+  const query = vectors.slice(0, d);
+  let best = 0;
+  return Array.from({ length: 50 }, () => {
+    const start = performance.now();
+    for (let row = 0; row < count; row += 1) {
+      let sum = 0;
+      for (let k = 0; k < d; k += 1) sum += (query[k] ?? 0) * (vectors[row * d + k] ?? 0);
+      if (sum > best) best = sum;
+    }
+    return performance.now() - start;
+  });
+}
+
+/** Files of mixed passages of the manual: real words in their real shares, and no two files alike. */
+function writeCorpus(dir: string, passages: number): void {
+  const texts = readManual().flatMap(({ document }) =>
+    chunksOf(document, CHUNK_CHARACTERS).map(({ text }) => text.replaceAll(/\s+/g, " ")),
+  );
+  let state = 1;
+  const next = () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return texts[state % texts.length] ?? "";
+  };
+  for (const source of SOURCES) mkdirSync(join(dir, source), { recursive: true });
+  mkdirSync(join(dir, "state"));
+  for (let file = 0; file * PASSAGES_A_FILE < passages; file += 1) {
+    const paragraphs = Array.from({ length: PASSAGES_A_FILE }, () => {
+      const text = `${next().slice(0, 290)} ${next().slice(0, 290)}`;
+      return text.padEnd(520, ".").slice(0, CHUNK_CHARACTERS - 1);
+    });
+    const source = SOURCES[file % SOURCES.length] ?? "a";
+    writeFileSync(join(dir, source, `${file}.txt`), paragraphs.join("\n\n"));
+  }
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  for (const end = performance.now() + 900_000; !isSo(); ) {
+    if (performance.now() > end) throw new Error("the index was not ready in 15 minutes");
+    await sleep(50);
+  }
+}

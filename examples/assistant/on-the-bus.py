@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""What an assistant says to the companion over the session bus, with GLib alone (Debian: python3-gi).
+
+  on-the-bus.py tools                         what apps can do
+  on-the-bus.py tools "write something down"  those that a wish is about, best first
+  on-the-bus.py call org.example.Notes create_note '{"title": "Milk", "body": ""}' user
+  on-the-bus.py waiting                       ask the person about calls that wait already
+  on-the-bus.py search "boiler pressure"      passages, with the labels that they bring along
+  on-the-bus.py say "Once upon a time"        a model's text, as it comes
+
+Behind the arguments of a call stand the labels of all that led to it, the provenance: "user" is what the
+person typed, "web:news.example" a page that was read, and each hit of a search brings its own. Leave none
+out: the companion asks the person for the more, the less it can trust, and never for less than is due.
+"""
+
+import codecs
+import json
+import os
+import sys
+import termios
+import time
+
+from gi.repository import Gio, GLib
+
+# A tool has a minute, and its app ten seconds to start.
+CALL_MS = 90_000
+
+
+class Companion:
+    def __init__(self):
+        self.bus = Gio.bus_get_sync(Gio.BusType.SESSION)
+
+    def ask(self, service, member, signature="()", *args, path=None, interface=None):
+        """One method call. Answers with the values, and the file descriptors that came with them."""
+        name = f"dev.assistant.{service}"
+        values, descriptors = self.bus.call_with_unix_fd_list_sync(
+            name, path or f"/dev/assistant/{service}", interface or name, member,
+            GLib.Variant(signature, args), None, Gio.DBusCallFlags.NONE, CALL_MS, None, None)
+        return values.unpack(), descriptors
+
+    def tools(self, wish=None):
+        if wish is None:
+            (tools,), _ = self.ask("Agent1", "ListTools")
+        else:
+            (tools,), _ = self.ask("Agent1", "Discover", "(s)", wish)
+        return json.loads(tools)
+
+    def search(self, query, limit=3):
+        options = {"limit": GLib.Variant("u", limit)}
+        (hits,), _ = self.ask("Context1", "Search", "(sa{sv})", query, options)
+        return json.loads(hits)
+
+    def call(self, app, tool, args_json, provenance, decide):
+        """How the call ended, and its detail. `decide` is asked about what the person has to confirm."""
+        options = {"actor": GLib.Variant("s", "the example assistant")}
+        if provenance:
+            options["provenance"] = GLib.Variant("as", provenance)
+        (call_id, disposition, detail), _ = self.ask(
+            "Agent1", "RequestCall", "(sssa{sv})", app, tool, args_json, options)
+        if disposition not in ("confirm-chip", "confirm-modal"):
+            return disposition, json.loads(detail)
+        # A desktop's own frontend may be quicker: then Confirm answers with what came of that.
+        spec = next((spec for spec in self.waiting() if spec["call_id"] == call_id), None)
+        return self.confirm(call_id, spec is not None and decide(spec))
+
+    def waiting(self):
+        """The calls that wait for a person, oldest first; later ones come as ConfirmationRequested."""
+        (specs,), _ = self.ask("Agent1", "ListParked")
+        return json.loads(specs)
+
+    def confirm(self, call_id, approve):
+        (status, detail), _ = self.ask("Agent1", "Confirm", "(tb)", call_id, approve)
+        return status, json.loads(detail)
+
+    def say(self, prompt, max_tokens=64):
+        """The pieces of a model's answer, as they come. Raises where it was not brought to its end."""
+        (path, place), descriptors = self.ask("Inference1", "OpenSession", "(a{sv})", {})
+        pipe = descriptors.get(place)
+        interface = "dev.assistant.Inference1.Session"
+        ended = []
+        # Before Generate, so that it cannot be missed.
+        subscription = self.bus.signal_subscribe(
+            "dev.assistant.Inference1", interface, "Finished", path, None, Gio.DBusSignalFlags.NONE,
+            lambda *signal: ended.append(signal[5].unpack()))
+        try:
+            params = {"max_tokens": GLib.Variant("u", max_tokens)}
+            self.ask("Inference1", "Generate", "(sa{sv})", prompt, params, path=path, interface=interface)
+            decoder = codecs.getincrementaldecoder("utf-8")()
+            # EOF is the end of this message; the session can generate again after it.
+            while piece := os.read(pipe, 4096):
+                yield decoder.decode(piece)
+            while not ended:
+                GLib.MainContext.default().iteration(True)
+            status, detail = ended[0]
+            if status != "completed":
+                raise RuntimeError(f"{status}: {detail}")
+        finally:
+            self.bus.signal_unsubscribe(subscription)
+            os.close(pipe)
+            self.ask("Inference1", "Close", path=path, interface=interface)
+
+
+def at_the_terminal(spec):
+    """Shows all of a call, and asks. What apps and callers wrote is shown as JSON: no terminal obeys it."""
+    shown = {name: spec[name] for name in ("app_id", "tool", "tiers", "chain", "caller", "undo")}
+    print(json.dumps(shown), file=sys.stderr)
+    for row in spec["diff"]:
+        print(f"  {json.dumps(row['label'])}: {json.dumps(row['value'])}", file=sys.stderr)
+    time.sleep(spec["hold_ms"] / 1000)
+    if sys.stdin.isatty():
+        # What was typed before the question stood there is no answer to it.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    is_modal = spec["tiers"]["effective"] == "destructive"
+    wanted = spec["tool"] if is_modal else "y"
+    print(f"Type {json.dumps(wanted)} to run it, anything else declines: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == wanted
+
+
+def show_end(status, detail):
+    print(json.dumps(detail.get("result") if status == "executed" else detail))
+    return 0 if status == "executed" else 1
+
+
+def main(verb, *words):
+    companion = Companion()
+    if verb == "tools":
+        for tool in companion.tools(*words):
+            print(json.dumps([tool["app_id"], tool["name"], tool["tier"], tool["description"]]))
+    elif verb == "call":
+        app, tool, args_json, *provenance = words
+        return show_end(*companion.call(app, tool, args_json, provenance, at_the_terminal))
+    elif verb == "waiting":
+        for spec in companion.waiting():
+            show_end(*companion.confirm(spec["call_id"], at_the_terminal(spec)))
+    elif verb == "search":
+        for hit in companion.search(*words):
+            print(json.dumps([hit["provenance"], hit["snippet"]]))
+    elif verb == "say":
+        for piece in companion.say(*words):
+            print(piece, end="", flush=True)
+        print()
+    else:
+        sys.exit(__doc__)
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    try:
+        sys.exit(main(*sys.argv[1:]))
+    except GLib.Error as error:
+        # dev.assistant.Error.* and org.freedesktop.DBus.Error.*: docs/assistant-errors.md has them all.
+        name = Gio.DBusError.get_remote_error(error)
+        Gio.DBusError.strip_remote_error(error)
+        sys.exit(f"{name}: {error.message}")

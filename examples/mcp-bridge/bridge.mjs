@@ -1,0 +1,89 @@
+#!/usr/bin/env node
+// Gives an MCP server that speaks on stdin and stdout a socket where the assistant looks for apps:
+//   node bridge.mjs APP_ID -- COMMAND [ARGUMENT...]
+// Each connection gets a process of its own, which ends with it. See README.md.
+import { spawn } from "node:child_process";
+import { chmod, mkdir, rm } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
+
+/** The assistant has one connection; the rest is for a person who looks. */
+const CONNECTIONS_MAX = 4;
+/** What the specification of MCP advises between closing stdin, SIGTERM and SIGKILL. */
+const GRACE_MS = 2_000;
+
+const [appId, separator, command, ...args] = process.argv.slice(2);
+if (!appId || separator !== "--" || !command) {
+  fail("usage: node bridge.mjs APP_ID -- COMMAND [ARGUMENT...]");
+}
+if (!/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+$/.test(appId)) {
+  fail(`${appId} is no app id: write it as org.example.Name`);
+}
+const runtimeDir = process.env.XDG_RUNTIME_DIR;
+if (!runtimeDir)
+  fail("XDG_RUNTIME_DIR is not set: start this in a session, or set it to a folder of mode 0700");
+
+const socketsDir = join(runtimeDir, "assistant/apps");
+await mkdir(socketsDir, { recursive: true, mode: 0o700 });
+const path = join(socketsDir, `${appId}.sock`);
+if (await isListenedTo(path)) fail(`${appId} is running already`);
+await rm(path, { force: true }); // left behind by a crash
+
+const children = new Set();
+const listener = createServer((socket) => {
+  socket.on("error", () => {});
+  // Both sides speak lines of JSON-RPC: the bytes need not be understood on the way.
+  const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
+  children.add(child);
+  child.once("error", (error) => {
+    console.error(`error: ${command} could not be started: ${error.message}`);
+    children.delete(child);
+    socket.destroy();
+  });
+  child.once("exit", () => children.delete(child));
+  child.stdin.on("error", () => {});
+  socket.pipe(child.stdin);
+  child.stdout.pipe(socket);
+  socket.once("close", () => end(child));
+});
+listener.maxConnections = CONNECTIONS_MAX;
+listener.listen(path, async () => {
+  await chmod(path, 0o600);
+  console.error(`${appId} listens`);
+});
+
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.once(signal, async () => {
+    listener.close(); // which takes the socket away
+    await Promise.all([...children].map(end));
+    process.exit(0);
+  });
+}
+
+async function end(child) {
+  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  child.stdin.end();
+  const timers = [
+    setTimeout(() => child.kill("SIGTERM"), GRACE_MS),
+    setTimeout(() => child.kill("SIGKILL"), 2 * GRACE_MS),
+  ];
+  await ended;
+  for (const timer of timers) clearTimeout(timer);
+}
+
+function isListenedTo(socketPath) {
+  return new Promise((resolve) => {
+    const socket = connect(socketPath);
+    socket.once("error", () => resolve(false));
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+  });
+}
+
+function fail(message) {
+  console.error(`error: ${message}`);
+  process.exit(1);
+}

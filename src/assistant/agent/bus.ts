@@ -1,0 +1,123 @@
+import type { BusValue } from "../../base/session-bus/port.ts";
+import { readOptions } from "../bus/options.ts";
+import type { Bus, ServedInterface } from "../bus/port.ts";
+import { AssistantError } from "../errors.ts";
+import { trustedProvenance } from "./policy.ts";
+import type { AgentService, CallDetail } from "./port.ts";
+
+const PATH = "/dev/assistant/Agent1";
+const INTERFACE = "dev.assistant.Agent1";
+const INTERFACE_VERSION = 1;
+
+const callOptions = { actor: "s", provenance: "as" } as const;
+
+export interface AgentOnTheBus {
+  readonly bus: Bus;
+  readonly service: AgentService;
+  /** What Ping answers: `berth 0.1.0`. */
+  readonly daemon: string;
+}
+
+/** Puts the agent on the bus. The function that it returns takes it off. */
+export function serveAgent(options: AgentOnTheBus): () => void {
+  const { bus, service } = options;
+  const remove = bus.serve(PATH, agentInterface(options));
+  const unsubscribe = service.subscribe({
+    confirmationRequested: (callId, spec) => {
+      emit(bus, "ConfirmationRequested", [BigInt(callId), JSON.stringify(spec)]);
+    },
+    callResolved: (callId, status) => emit(bus, "CallResolved", [BigInt(callId), status]),
+  });
+  return () => {
+    unsubscribe();
+    remove();
+  };
+}
+
+/** To whoever listens: any frontend may show a prompt, and has to drop it when another one was quicker. */
+function emit(bus: Bus, name: string, args: readonly BusValue[]): void {
+  bus.emit({ path: PATH, interface: INTERFACE, name, args }, undefined);
+}
+
+function agentInterface({ bus, service, daemon }: AgentOnTheBus): ServedInterface {
+  /** Connections that have asked to confirm, and whose leaving is waited for. */
+  const confirmers = new Set<string>();
+  return {
+    name: INTERFACE,
+    methods: {
+      Ping: () => [daemon],
+      ListTools: () => [JSON.stringify(service.listTools())],
+      Discover: async ({ args: [query], signal }) => [
+        JSON.stringify(await service.discover(text(query), signal)),
+      ],
+      RequestCall: async ({ args: [appId, tool, argsJson, given], caller, signal }) => {
+        const { actor, provenance } = readOptions(callOptions, given);
+        const request = {
+          appId: text(appId),
+          tool: text(tool),
+          argsJson: text(argsJson),
+          actor,
+          provenance,
+        };
+        const answer = await service.requestCall(request, caller, signal);
+        return [BigInt(answer.callId), answer.disposition, JSON.stringify(answer.detail)];
+      },
+      ListParked: ({ caller }) => [JSON.stringify(service.listParked(caller))],
+      Confirm: async ({ args: [callId, approve], caller }) => {
+        const id = callIdOf(callId);
+        if (id === undefined) return ["failed", JSON.stringify(unknownCall)];
+        const { status, detail } = await service.confirm(id, approve === true, caller);
+        return [status, JSON.stringify(detail)];
+      },
+      Undo: async ({ caller }) => [JSON.stringify(await service.undo(caller))],
+      UndoSkip: async ({ args: [callId], caller }) => {
+        const id = callIdOf(callId);
+        if (id === undefined) throw noSuchCall();
+        return [JSON.stringify(await service.undoSkip(id, caller))];
+      },
+      RegisterConfirmer: ({ caller }) => {
+        service.registerConfirmer(caller);
+        const { connection } = caller;
+        if (confirmers.has(connection)) return [];
+        confirmers.add(connection);
+        bus.whenGone(connection, () => {
+          confirmers.delete(connection);
+          service.callerGone(connection);
+        });
+        return [];
+      },
+      ApproveTool: async ({ args: [appId, tool, digest], caller }) => {
+        await service.approveTool(text(appId), text(tool), text(digest), caller);
+        return [];
+      },
+    },
+    properties: {
+      TrustedProvenance: () => trustedProvenance,
+      Version: () => INTERFACE_VERSION,
+    },
+  };
+}
+
+/** Call ids are numbers that JSON holds exactly; what is larger has never been one. */
+function callIdOf(value: BusValue | undefined): number | undefined {
+  return typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)
+    ? Number(value)
+    : undefined;
+}
+
+const unknownCall: CallDetail = {
+  v: 1,
+  code: "unknown_call",
+  message: "there has never been a call of this number",
+  app_id: "",
+  tool: "",
+};
+
+function noSuchCall(): AssistantError {
+  return new AssistantError("not_found", unknownCall.message);
+}
+
+/** The bus has checked the types. */
+function text(value: BusValue | undefined): string {
+  return typeof value === "string" ? value : "";
+}

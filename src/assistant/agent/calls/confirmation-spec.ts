@@ -1,0 +1,57 @@
+import { timestamp } from "../../../base/clock.ts";
+import { sandboxedApp } from "../../caller.ts";
+import { pointerBelow } from "../manifests/json-pointer.ts";
+import type { ConfirmationSpec, DiffRow, JsonObject } from "../port.ts";
+import { isJsonObject } from "./arguments-text.ts";
+import type { PlannedCall } from "./planned-call.ts";
+
+/** All that a person needs to decide about this call. Of the arguments it shows those that would be sent. */
+export function confirmationSpec(call: PlannedCall, expiresAtMs: number): ConfirmationSpec {
+  return {
+    v: 1,
+    call_id: call.callId,
+    app_id: call.app.appId,
+    app_name: call.app.name,
+    tool: call.tool.name,
+    title: call.tool.title,
+    description: call.tool.description,
+    args: call.args,
+    tiers: { declared: call.tool.tier, effective: call.decision.effective },
+    chain: call.chain,
+    diff: diffRows(call.tool.inputSchema, call.args),
+    undo: call.tool.undo?.tool ?? null,
+    caller: {
+      app: call.caller.app?.id ?? null,
+      verified: sandboxedApp(call.caller) !== undefined,
+      actor: call.actor ?? null,
+    },
+    expires_at: timestamp(expiresAtMs),
+    hold_ms: call.decision.holdMs,
+    digest: call.tool.digest,
+  };
+}
+
+/** Those that the schema names in its order, then the rest in theirs. */
+export function diffRows(schema: JsonObject, args: JsonObject): DiffRow[] {
+  const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
+  const named = Object.keys(properties).filter((name) => Object.hasOwn(args, name));
+  const others = Object.keys(args).filter((name) => !Object.hasOwn(properties, name));
+  return [...named, ...others].map((name) => {
+    const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    const title = isJsonObject(property) ? property["title"] : undefined;
+    const value = args[name];
+    return {
+      path: pointerBelow("", name),
+      label: typeof title === "string" && title !== "" ? title : name,
+      type: typeName(value),
+      value,
+    };
+  });
+}
+
+function typeName(value: unknown): DiffRow["type"] {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  const type = typeof value;
+  return type === "string" || type === "number" || type === "boolean" ? type : "object";
+}

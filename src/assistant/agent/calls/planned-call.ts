@@ -1,0 +1,83 @@
+import type { Caller } from "../../caller.ts";
+import type { AppManifest, ToolDeclaration } from "../manifest.ts";
+import type { Decision } from "../policy.ts";
+import type {
+  ArgumentError,
+  CallDetail,
+  CallEnd,
+  DeniedCode,
+  FailedCode,
+  JsonObject,
+  LedgerPlace,
+} from "../port.ts";
+
+/** A call that can run: everything about it has been looked at, and from here on nothing of it changes. */
+export interface PlannedCall {
+  readonly callId: number;
+  readonly app: AppManifest;
+  /** The declaration that the call is pinned to. */
+  readonly tool: ToolDeclaration;
+  readonly args: JsonObject;
+  /** `args` as canonical JSON. */
+  readonly argsText: string;
+  readonly chain: readonly string[];
+  readonly decision: Decision;
+  readonly caller: Caller;
+  readonly actor: string | undefined;
+}
+
+/** Why something does not run. */
+export interface Refusal {
+  readonly status: "failed" | "denied";
+  readonly code: FailedCode | DeniedCode;
+  /** One line for a person. */
+  readonly message: string;
+  readonly errors?: readonly ArgumentError[];
+  /** What ApproveTool takes. */
+  readonly digest?: string;
+}
+
+export function failed(
+  code: FailedCode,
+  message: string,
+  more: { readonly errors?: readonly ArgumentError[] } = {},
+): Refusal {
+  return { status: "failed", code, message, ...more };
+}
+
+export function denied(
+  code: DeniedCode,
+  message: string,
+  more: { readonly digest?: string } = {},
+): Refusal {
+  return { status: "denied", code, message, ...more };
+}
+
+/** The members of a detail that a call has from the beginning. */
+export function detailBase(call: PlannedCall) {
+  return {
+    v: 1,
+    app_id: call.app.appId,
+    tool: call.tool.name,
+    tier: call.tool.tier,
+    effective_tier: call.decision.effective,
+    chain: call.chain,
+    undoable: call.tool.undo !== undefined,
+  } as const;
+}
+
+/** The end of a call that did not get what it wanted. Without `ledger` nothing of it could be written. */
+export function refusedEnd(call: PlannedCall, refusal: Refusal, ledger?: LedgerPlace): CallEnd {
+  const { status, ...rest } = refusal;
+  const detail: CallDetail = {
+    ...detailBase(call),
+    undoable: false,
+    ...rest,
+    ...(ledger ? { ledger } : {}),
+  };
+  return { status, detail };
+}
+
+export function replayed(end: CallEnd): CallEnd {
+  return { status: end.status, detail: { ...end.detail, replayed: true } };
+}

@@ -1,0 +1,107 @@
+import { untilAborted } from "../../../base/aborting.ts";
+import type { Clock } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import { TaskGroup } from "../../../base/task-group.ts";
+import { timeLimit } from "../../../base/time-limit.ts";
+import type { ContextEmbedder } from "../../context/port.ts";
+import { sentenceOf, type ToolText } from "./tool-text.ts";
+
+/** Texts that are embedded in one request. */
+const BATCH = 32;
+const BATCH_LIMIT_MS = 30_000;
+/** After a failure: an embedder that is away is not asked with each keystroke. */
+const RETRY_AFTER_MS = 30_000;
+
+/**
+ * What tools are about, as vectors of the embedder that there is. Made beside the requests, kept while the texts
+ * and the embedder stay the same; whoever asks before they are there gets none.
+ */
+export class ToolVectors implements AsyncDisposable {
+  readonly #embedder: ContextEmbedder;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #tasks: TaskGroup;
+  #embedderId = "";
+  #vectors = new Map<string, Float32Array>();
+  #running: Promise<void> | undefined;
+  #isSlow = false;
+  #retryAt = 0;
+
+  constructor(parts: { embedder: ContextEmbedder; clock: Clock; logger: Logger }) {
+    this.#embedder = parts.embedder;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
+    this.#tasks = new TaskGroup(() => {
+      // Told where it is caught.
+    });
+  }
+
+  /** A vector for each tool, in their order; undefined while one is missing. Never rejects; waits for `signal` at most. */
+  async of(
+    tools: readonly ToolText[],
+    signal: AbortSignal,
+  ): Promise<readonly Float32Array[] | undefined> {
+    const ready = this.#ready(tools);
+    if (ready) return ready;
+    if (!this.#running && this.#clock.now() >= this.#retryAt) this.#begin(tools);
+    try {
+      if (this.#running && !this.#isSlow) await untilAborted(this.#running, signal);
+    } catch {
+      // Too late for this one, and those that come meanwhile need not wait as long.
+      this.#isSlow = true;
+    }
+    return this.#ready(tools);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#tasks[Symbol.asyncDispose]();
+  }
+
+  #ready(tools: readonly ToolText[]): readonly Float32Array[] | undefined {
+    if (this.#embedderId !== this.#embedder.id) return undefined;
+    const vectors = tools.flatMap((tool) => this.#vectors.get(sentenceOf(tool)) ?? []);
+    return vectors.length === tools.length ? vectors : undefined;
+  }
+
+  #begin(tools: readonly ToolText[]): void {
+    this.#tasks.run("embed", (signal) => {
+      this.#running = this.#embed(tools, signal).finally(() => {
+        this.#running = undefined;
+        this.#isSlow = false;
+      });
+      return this.#running;
+    });
+  }
+
+  async #embed(tools: readonly ToolText[], signal: AbortSignal): Promise<void> {
+    const { id } = this.#embedder;
+    const sentences = [...new Set(tools.map(sentenceOf))];
+    const known = id === this.#embedderId ? this.#vectors : new Map<string, Float32Array>();
+    const next = new Map(
+      sentences.flatMap((text) => {
+        const vector = known.get(text);
+        return vector ? [[text, vector] as const] : [];
+      }),
+    );
+    const missing = sentences.filter((text) => !next.has(text));
+    try {
+      for (let start = 0; start < missing.length; start += BATCH) {
+        const batch = missing.slice(start, start + BATCH);
+        using limit = timeLimit(signal, BATCH_LIMIT_MS);
+        const vectors = await untilAborted(this.#embedder.embed(batch, limit.signal), limit.signal);
+        for (const [index, text] of batch.entries()) {
+          const vector = vectors[index];
+          if (vector) next.set(text, vector);
+        }
+      }
+      // One that has changed meanwhile made vectors that do not compare.
+      if (this.#embedder.id !== id) return;
+      this.#embedderId = id;
+      this.#vectors = next;
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#retryAt = this.#clock.now() + RETRY_AFTER_MS;
+      this.#logger.debug({ err: error }, "tools are found by their words only");
+    }
+  }
+}

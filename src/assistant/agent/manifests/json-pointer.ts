@@ -1,0 +1,20 @@
+/** A JSON Pointer (RFC 6901) of these segments below `base`; the whole document is "". */
+export function pointerBelow(base: string, ...segments: readonly (string | number)[]): string {
+  return segments.reduce<string>(
+    (path, segment) => `${path}/${String(segment).replaceAll("~", "~0").replaceAll("/", "~1")}`,
+    base,
+  );
+}
+
+/** What a JSON Pointer of the document's own leads to; undefined where that is nothing. */
+export function valueAt(document: unknown, pointer: string): unknown {
+  let value = document;
+  for (const raw of pointer.split("/").slice(1)) {
+    const segment = raw.replaceAll("~1", "/").replaceAll("~0", "~");
+    if (value === null || typeof value !== "object" || !Object.hasOwn(value, segment)) {
+      return undefined;
+    }
+    value = Reflect.get(value, segment);
+  }
+  return value;
+}

@@ -1,0 +1,178 @@
+import type { BigIntStats } from "node:fs";
+import { constants } from "node:fs";
+import { lstat, open, readdir, realpath, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { ManifestFault } from "../manifest.ts";
+import { FILE_BYTES_MAX } from "./manifest-format.ts";
+import { type ParsedManifest, parseManifest } from "./parse-manifest.ts";
+
+const ENDING = ".json";
+/** More than any desktop has apps: a link to a whole disk must not be read to its end. */
+const FILES_MAX = 5000;
+
+export interface Listing {
+  /** Names of the files that may be manifests, in order. */
+  readonly names: readonly string[];
+  /** Why there are none, where the folder is there and cannot be read; no path of the machine. */
+  readonly problem: string | undefined;
+}
+
+/** A folder that is not there has no manifests, and nothing is wrong. Never rejects. */
+export async function listManifests(directory: string): Promise<Listing> {
+  try {
+    const names = (await readdir(directory)).filter(isManifestName).toSorted();
+    return {
+      names: names.slice(0, FILES_MAX),
+      problem: names.length > FILES_MAX ? `only the first ${FILES_MAX} files are read` : undefined,
+    };
+  } catch (error) {
+    const code = codeOf(error);
+    const isAbsent = code === "ENOENT" || code === "ENOTDIR";
+    return { names: [], problem: isAbsent ? undefined : reasonOf(error) };
+  }
+}
+
+/** Hidden files and what editors leave behind are nobody's manifests. */
+export function isManifestName(name: string): boolean {
+  return name.endsWith(ENDING) && !/^[.#~]/.test(name);
+}
+
+export function stemOf(name: string): string {
+  return name.slice(0, -ENDING.length);
+}
+
+export interface ManifestFile {
+  readonly parsed: ParsedManifest;
+  /** Undefined where it may not be read, or is not worth it. */
+  readonly bytes: Uint8Array | undefined;
+}
+
+/** Equal stamps mean an equal file, as far as the file system can tell; undefined: it is not there. */
+export async function stampOf(path: string): Promise<string | undefined> {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs, mode, uid } = await stat(path, { bigint: true });
+    return [dev, ino, size, mtimeNs, ctimeNs, mode, uid].join(":");
+  } catch (error) {
+    const code = codeOf(error);
+    if (code !== "ENOENT") return `problem:${code}`;
+    const isLink = await lstat(path).then(
+      () => true,
+      () => false,
+    );
+    return isLink ? "problem:dangling" : undefined;
+  }
+}
+
+/**
+ * Reads and judges one file: undefined where it is not there. Whoever can write a manifest decides what tools
+ * claim to be, so it has to be this user's or root's, and nobody else's to write. Never rejects.
+ */
+export async function readManifestFile(
+  path: string,
+  expectedAppId: string | undefined,
+  userId: number,
+): Promise<ManifestFile | undefined> {
+  try {
+    const isLink = (await lstat(path)).isSymbolicLink();
+    // Before it is opened: opening a device may do something.
+    const before = await stat(path, { bigint: true });
+    if (!before.isFile()) return refused("it is no plain file");
+    // Not blocking: a pipe that took its place meanwhile must not hold everything up.
+    const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const stats = await handle.stat({ bigint: true });
+      const problem = ownershipProblem(stats, userId) ?? sizeProblem(stats);
+      if (problem !== undefined) return refused(problem);
+      const bytes = await readAtMost(handle, FILE_BYTES_MAX + 1);
+      const parsed = parseManifest(bytes, expectedAppId);
+      const warnings = [...groupWarning(stats), ...(isLink ? await linkWarning(path) : [])];
+      return { parsed: { ...parsed, faults: [...warnings, ...parsed.faults] }, bytes };
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    if (codeOf(error) !== "ENOENT") return refused(reasonOf(error));
+    const isDangling = (await stampOf(path)) !== undefined;
+    return isDangling ? refused("it is a link to nothing") : undefined;
+  }
+}
+
+/** What a file's owner and mode have against it; undefined: nothing. */
+export function ownershipProblem(
+  stats: Pick<BigIntStats, "uid" | "mode">,
+  userId: number,
+): string | undefined {
+  if (stats.uid !== 0n && stats.uid !== BigInt(userId)) {
+    return "it belongs to another user; make it your own, or root's";
+  }
+  if ((stats.mode & 0o002n) !== 0n) return "anybody may write it; take that away with chmod o-w";
+  return undefined;
+}
+
+function sizeProblem(stats: BigIntStats): string | undefined {
+  if (!stats.isFile()) return "it is no plain file";
+  return stats.size > BigInt(FILE_BYTES_MAX) ? "the file is larger than 1 MiB" : undefined;
+}
+
+function groupWarning(stats: BigIntStats): ManifestFault[] {
+  return (stats.mode & 0o020n) === 0n ? [] : [warning("its group may write it")];
+}
+
+async function linkWarning(path: string): Promise<ManifestFault[]> {
+  const [target, folder] = await Promise.all([realpath(path), realpath(dirname(path))]);
+  return dirname(target) === folder
+    ? []
+    : [
+        warning(
+          "it is a link that leads out of the folder: a change there may go unseen for a minute",
+        ),
+      ];
+}
+
+function warning(message: string): ManifestFault {
+  return { pointer: "", message, severity: "warning" };
+}
+
+function refused(message: string): ManifestFile {
+  const faults: ManifestFault[] = [{ pointer: "", message, severity: "error" }];
+  return {
+    parsed: { manifest: undefined, appId: undefined, tools: [], faults, isCut: false },
+    bytes: undefined,
+  };
+}
+
+async function readAtMost(
+  handle: { read(buffer: Uint8Array): Promise<{ bytesRead: number }> },
+  bytesMax: number,
+): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let total = 0;
+  while (total < bytesMax) {
+    const chunk = new Uint8Array(Math.min(64 * 1024, bytesMax - total));
+    const { bytesRead } = await handle.read(chunk);
+    if (bytesRead === 0) break;
+    chunks.push(chunk.subarray(0, bytesRead));
+    total += bytesRead;
+  }
+  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "unknown";
+}
+
+/** The system's reason without its path. */
+function reasonOf(error: unknown): string {
+  const code = codeOf(error);
+  switch (code) {
+    case "EACCES":
+    case "EPERM":
+      return "it may not be read";
+    case "ELOOP":
+      return "its links lead in a circle";
+    case "ENXIO":
+      return "it is no plain file";
+    default:
+      return `it cannot be read (${code})`;
+  }
+}

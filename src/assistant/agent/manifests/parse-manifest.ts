@@ -1,0 +1,207 @@
+import { BerthError } from "../../../base/errors.ts";
+import { JsonFault, type JsonRules, parseStrictJson } from "../../../base/strict-json.ts";
+import type { AppManifest, ManifestFault, ToolDeclaration } from "../manifest.ts";
+import type { JsonObject } from "../port.ts";
+import { checkUndo } from "./check-undo.ts";
+import { Faults, isObject, kindOf, own, quoted, warnOfUnknownFields } from "./faults.ts";
+import { pointerBelow } from "./json-pointer.ts";
+import {
+  APP_ID_CHARS_MAX,
+  appIdPattern,
+  DESCRIPTION_CHARS_MAX,
+  FILE_BYTES_MAX,
+  MANIFEST_VERSION,
+  manifestFields,
+  mcpFields,
+  NAME_CHARS_MAX,
+  TOOLS_MAX,
+} from "./manifest-format.ts";
+import { readTool } from "./read-tool.ts";
+import { readShownText } from "./shown-text.ts";
+
+/** What a file's text comes to. */
+export interface ParsedManifest {
+  /** Undefined where there is an error: a manifest is taken whole or not at all. */
+  readonly manifest: AppManifest | undefined;
+  /** As the manifest says, where it says so properly, even if the rest is bad. */
+  readonly appId: string | undefined;
+  /** Every tool that could be read, also of a manifest that is not taken. */
+  readonly tools: readonly ToolDeclaration[];
+  readonly faults: readonly ManifestFault[];
+  /** The text is no JSON at all: perhaps it is only half written. */
+  readonly isCut: boolean;
+}
+
+export const jsonRules: JsonRules = {
+  depthMax: 64,
+  forbiddenKeys: new Set(["__proto__"]),
+  subject: "the file",
+};
+
+/** Reads the text of a manifest; `expectedAppId` is what its file is called. Never throws, whatever the bytes. */
+export function parseManifest(
+  bytes: Uint8Array,
+  expectedAppId: string | undefined,
+): ParsedManifest {
+  if (bytes.length > FILE_BYTES_MAX) return cut("the file is larger than 1 MiB", false);
+  let document: unknown;
+  try {
+    document = parseStrictJson(bytes, jsonRules);
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error;
+    return cut(error.message, true);
+  }
+  if (document === undefined) return cut("the file is empty", true);
+  return readManifest(document, expectedAppId);
+}
+
+/** A manifest that is Berth's own; throws BerthError (`internal`) where it has an error. */
+export function builtInManifest(document: object): AppManifest {
+  const { manifest, faults } = readManifest(document, undefined);
+  if (manifest) return manifest;
+  const first = faults.find(({ severity }) => severity === "error");
+  throw new BerthError(
+    "internal",
+    `a built-in manifest is wrong: ${first?.pointer ?? ""} ${first?.message ?? ""}`,
+  );
+}
+
+/** The same for what has been parsed. */
+export function readManifest(document: unknown, expectedAppId: string | undefined): ParsedManifest {
+  const faults = new Faults();
+  if (!isObject(document)) {
+    faults.error("", `a manifest is an object, not ${kindOf(document)}`);
+    return { ...nothing, faults: faults.list() };
+  }
+  warnOfUnknownFields(document, manifestFields, "", faults);
+  checkVersion(document, faults);
+  const appId = readAppId(document, expectedAppId, faults);
+  const name = readText(document, "name", { charsMax: NAME_CHARS_MAX, isMultiline: false }, faults);
+  const rules = { charsMax: DESCRIPTION_CHARS_MAX, isMultiline: true };
+  const description = readText(document, "description", rules, faults);
+  const isActivatable = readMcp(own(document, "mcp"), faults);
+  const tools = readTools(own(document, "tools"), faults);
+  const isGood = appId !== undefined && faults.errors === 0;
+  return {
+    manifest: isGood
+      ? {
+          appId,
+          name: name ?? appId,
+          ...(description !== undefined && { description }),
+          isActivatable,
+          tools,
+        }
+      : undefined,
+    appId,
+    tools,
+    faults: faults.list(),
+    isCut: false,
+  };
+}
+
+const nothing = { manifest: undefined, appId: undefined, tools: [], isCut: false } as const;
+
+function cut(message: string, isCut: boolean): ParsedManifest {
+  return { ...nothing, faults: [{ pointer: "", message, severity: "error" }], isCut };
+}
+
+function checkVersion(document: JsonObject, faults: Faults): void {
+  const version = own(document, "svc_manifest");
+  if (version === MANIFEST_VERSION) return;
+  const isNewer = typeof version === "number" && version > MANIFEST_VERSION;
+  faults.error(
+    "/svc_manifest",
+    isNewer
+      ? `version ${version} is newer than this Berth, which reads ${MANIFEST_VERSION}`
+      : `must be ${MANIFEST_VERSION}, not ${kindOf(version)}`,
+  );
+}
+
+/** In a socket's path, whose 107 bytes also hold the runtime directory. */
+const SOCKET_NAME_CHARS = 70;
+
+function readAppId(
+  document: JsonObject,
+  expected: string | undefined,
+  faults: Faults,
+): string | undefined {
+  const appId = own(document, "app_id");
+  if (typeof appId !== "string" || !appIdPattern.test(appId) || appId.length > APP_ID_CHARS_MAX) {
+    faults.error(
+      "/app_id",
+      `must be a reverse-domain name such as "org.example.Notes", not ${kindOf(appId)}`,
+    );
+    return undefined;
+  }
+  if (expected !== undefined && appId !== expected) {
+    faults.error(
+      "/app_id",
+      `is ${quoted(appId)}, so the file must be called ${quoted(`${appId}.json`)}`,
+    );
+  }
+  if (appId.length > SOCKET_NAME_CHARS) {
+    faults.warning("/app_id", "is so long that the path of the app's socket may not fit");
+  }
+  return appId;
+}
+
+function readText(
+  document: JsonObject,
+  field: string,
+  rules: Parameters<typeof readShownText>[2],
+  faults: Faults,
+): string | undefined {
+  const value = own(document, field);
+  return value === undefined ? undefined : readShownText(value, `/${field}`, rules, faults);
+}
+
+function readMcp(value: unknown, faults: Faults): boolean {
+  if (!isObject(value)) {
+    faults.error("/mcp", `must be an object with "transport": "unix", not ${kindOf(value)}`);
+    return false;
+  }
+  warnOfUnknownFields(value, mcpFields, "/mcp", faults);
+  const transport = own(value, "transport");
+  if (transport !== "unix") {
+    faults.error("/mcp/transport", `must be "unix", not ${kindOf(transport)}`);
+  }
+  const activatable = own(value, "activatable") ?? false;
+  if (typeof activatable !== "boolean") {
+    faults.error("/mcp/activatable", `must be true or false, not ${kindOf(activatable)}`);
+  }
+  return activatable === true;
+}
+
+function readTools(value: unknown, faults: Faults): readonly ToolDeclaration[] {
+  if (!Array.isArray(value)) {
+    faults.error("/tools", `must be a list of tools, not ${kindOf(value)}`);
+    return [];
+  }
+  if (value.length === 0) faults.warning("/tools", "is empty: the app offers nothing");
+  if (value.length > TOOLS_MAX) {
+    faults.error("/tools", `has ${value.length} tools; ${TOOLS_MAX} are the most`);
+    return [];
+  }
+  const tools = new Map<string, ToolDeclaration>();
+  const pointers = new Map<string, string>();
+  for (const [index, item] of value.entries()) {
+    const pointer = pointerBelow("/tools", index);
+    const tool = readTool(item, pointer, faults);
+    if (tool === undefined) continue;
+    const first = pointers.get(tool.name);
+    if (first === undefined) {
+      tools.set(tool.name, tool);
+      pointers.set(tool.name, pointer);
+    } else {
+      faults.error(
+        pointerBelow(pointer, "name"),
+        `${quoted(tool.name)} is declared at ${first} already`,
+      );
+    }
+  }
+  for (const tool of tools.values()) {
+    const pointer = pointerBelow(pointers.get(tool.name) ?? "", "undo");
+    if (tool.undo) checkUndo(tool, tool.undo, tools, pointer, faults);
+  }
+  return [...tools.values()];
+}

@@ -1,0 +1,59 @@
+import type { UndoDeclaration, UndoExpression } from "../manifest.ts";
+import { type Faults, isObject, kindOf, own, warnOfUnknownFields } from "./faults.ts";
+import { pointerBelow } from "./json-pointer.ts";
+import { toolNamePattern, undoExpressionPattern, undoFields } from "./manifest-format.ts";
+
+/** The `undo` of a declaration by itself; undefined where there is none, or a bad one. */
+export function readUndo(
+  value: unknown,
+  pointer: string,
+  faults: Faults,
+): UndoDeclaration | undefined {
+  if (value === undefined) return undefined;
+  if (!isObject(value)) {
+    faults.error(pointer, `must be an object with "tool" and "map", not ${kindOf(value)}`);
+    return undefined;
+  }
+  warnOfUnknownFields(value, undoFields, pointer, faults);
+  const tool = own(value, "tool");
+  if (typeof tool !== "string" || !toolNamePattern.test(tool)) {
+    faults.error(
+      pointerBelow(pointer, "tool"),
+      `must be the name of a tool of this app, not ${kindOf(tool)}`,
+    );
+    return undefined;
+  }
+  const map = readMap(own(value, "map"), pointerBelow(pointer, "map"), faults);
+  return map && { tool, map };
+}
+
+function readMap(
+  value: unknown,
+  pointer: string,
+  faults: Faults,
+): ReadonlyMap<string, UndoExpression> | undefined {
+  if (value === undefined) return new Map();
+  if (!isObject(value)) {
+    faults.error(pointer, `must be an object of argument to expression, not ${kindOf(value)}`);
+    return undefined;
+  }
+  const map = new Map<string, UndoExpression>();
+  const before = faults.errors;
+  for (const [argument, text] of Object.entries(value)) {
+    const expression = typeof text === "string" ? parseUndoExpression(text) : undefined;
+    if (expression) map.set(argument, expression);
+    else {
+      faults.error(
+        pointerBelow(pointer, argument),
+        `must be "$input.<field>" or "$result.<field>", with further fields behind dots, not ${kindOf(text)}`,
+      );
+    }
+  }
+  return faults.errors === before ? map : undefined;
+}
+
+function parseUndoExpression(text: string): UndoExpression | undefined {
+  const match = undoExpressionPattern.exec(text);
+  if (!match?.[2]) return undefined;
+  return { from: match[1] === "input" ? "input" : "result", fields: match[2].slice(1).split(".") };
+}

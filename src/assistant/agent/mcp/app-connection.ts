@@ -1,0 +1,197 @@
+import type { Client } from "@modelcontextprotocol/client";
+import { untilAborted } from "../../../base/aborting.ts";
+import type { Clock } from "../../../base/clock.ts";
+import type { JsonObject } from "../port.ts";
+import { type LiveTool, ToolAppError, type ToolResult } from "../tool-apps.ts";
+import { connectionLost, requestFailure } from "./failures.ts";
+import { type HandshakeOptions, handshake } from "./handshake.ts";
+import type { McpLimits } from "./limits.ts";
+import type { SocketTransport } from "./socket-transport.ts";
+import { listTools } from "./tool-list.ts";
+
+/** One connection to one app, from the handshake to its end. What it learns of the app ends with it. */
+export class AppConnection {
+  readonly #appId: string;
+  readonly #client: Client;
+  readonly #transport: SocketTransport;
+  readonly #clock: Clock;
+  readonly #limits: McpLimits;
+  readonly #changes: ToolChanges;
+  #tools: Promise<ReadonlyMap<string, LiveTool>> | undefined;
+  #calls = 0;
+  #stopIdleTimer = () => {};
+
+  /** Rejects with ToolAppError, or the signal's reason. `onClosed` comes once, whoever closed it. */
+  static async open(
+    options: Omit<HandshakeOptions, "onToolsChanged" | "onEnded"> & {
+      readonly onClosed: (connection: AppConnection) => void;
+    },
+  ): Promise<AppConnection> {
+    const changes: ToolChanges = { count: 0, isTold: true };
+    let connection: AppConnection | undefined;
+    const { client, transport } = await handshake({
+      ...options,
+      onToolsChanged: () => {
+        changes.count += 1;
+      },
+      onEnded: (ended) => {
+        if (!connection || connection.#transport !== ended) return;
+        connection.#stopIdleTimer();
+        options.onClosed(connection);
+      },
+    });
+    connection = new AppConnection({ ...options, client, transport, changes });
+    return connection;
+  }
+
+  private constructor(
+    options: Pick<HandshakeOptions, "appId" | "clock" | "limits"> & {
+      readonly client: Client;
+      readonly transport: SocketTransport;
+      readonly changes: ToolChanges;
+    },
+  ) {
+    this.#appId = options.appId;
+    this.#client = options.client;
+    this.#transport = options.transport;
+    this.#clock = options.clock;
+    this.#limits = options.limits;
+    this.#changes = options.changes;
+    this.#watchSubscription();
+    this.#rest();
+  }
+
+  get isClosed(): boolean {
+    return this.#transport.isClosed;
+  }
+
+  /** What the app's tools are now. Rejects with ToolAppError, or the signal's reason. */
+  async tools(signal: AbortSignal): Promise<ReadonlyMap<string, LiveTool>> {
+    const { count, isTold } = this.#changes;
+    if (!this.#tools || !isTold || this.#changes.known !== count) {
+      this.#changes.known = count;
+      const listing = this.#list();
+      this.#tools = listing;
+      listing.catch(() => {
+        if (this.#tools === listing) this.#tools = undefined;
+      });
+    }
+    return await untilAborted(this.#tools, signal);
+  }
+
+  /** Rejects with ToolAppError, or the signal's reason. Sent once. */
+  async call(name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult> {
+    if (this.#calls >= this.#limits.callsMax) {
+      const message = `${this.#appId} has ${this.#calls} calls to answer already: try again later`;
+      throw new ToolAppError("app_unavailable", message);
+    }
+    const result = await this.#ask(this.#limits.callMs, signal, (options) =>
+      // Not callTool: that one compiles the app's output schema, and may send a call twice.
+      this.#client.request(
+        { method: "tools/call", params: { name, arguments: { ...args } } },
+        options,
+      ),
+    );
+    return {
+      structured: structuredOf(result.structuredContent),
+      content: result.content,
+      isError: result.isError === true,
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#transport.close();
+  }
+
+  async #list(): Promise<ReadonlyMap<string, LiveTool>> {
+    if (!this.#client.getServerCapabilities()?.tools) return new Map();
+    return await this.#ask(this.#limits.listMs, new AbortController().signal, (options) =>
+      listTools(
+        this.#appId,
+        this.#limits,
+        async (cursor) =>
+          await this.#client.request(
+            { method: "tools/list", ...(cursor !== undefined && { params: { cursor } }) },
+            options,
+          ),
+      ),
+    );
+  }
+
+  /** One exchange with the app, bounded in time; what goes wrong becomes a ToolAppError. */
+  async #ask<T>(
+    limitMs: number,
+    signal: AbortSignal,
+    send: (options: { signal: AbortSignal; timeout: number }) => Promise<T>,
+  ): Promise<T> {
+    signal.throwIfAborted();
+    this.#calls += 1;
+    this.#stopIdleTimer();
+    const stop = new AbortController();
+    // The reason is told to the app: nothing of the caller's.
+    const onAbort = () => stop.abort("cancelled");
+    signal.addEventListener("abort", onAbort, { once: true });
+    let isLate = false;
+    const stopTimer = this.#clock.setTimer(limitMs, () => {
+      isLate = true;
+      stop.abort("timed out");
+    });
+    try {
+      return await send({ signal: stop.signal, timeout: 2 * limitMs });
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (this.#transport.endedBy) throw this.#transport.endedBy;
+      if (isLate) {
+        const seconds = Math.ceil(limitMs / 1000);
+        const message = `${this.#appId} did not answer within ${seconds} s`;
+        throw new ToolAppError("timeout", message, { cause: error });
+      }
+      const failure = requestFailure(this.#appId, error);
+      // To check what is wrong in an answer is dear: an app that gives such answers begins anew.
+      if (failure.code === "bad_result") await this.close();
+      throw this.isClosed && failure.code === "timeout"
+        ? connectionLost(this.#appId, error)
+        : failure;
+    } finally {
+      stopTimer();
+      signal.removeEventListener("abort", onAbort);
+      this.#calls -= 1;
+      this.#rest();
+    }
+  }
+
+  #rest(): void {
+    if (this.#calls > 0 || this.isClosed) return;
+    this.#stopIdleTimer = this.#clock.setTimer(this.#limits.idleMs, () => void this.close());
+  }
+
+  /** Apps of 2026 tell of changes for as long as they keep the subscription; then they have to be asked. */
+  #watchSubscription(): void {
+    if (this.#client.getProtocolEra() !== "modern") return;
+    const doesChange = this.#client.getServerCapabilities()?.tools?.listChanged === true;
+    const subscription = this.#client.autoOpenedSubscription;
+    this.#changes.isTold = !doesChange || subscription !== undefined;
+    void subscription?.closed.then(() => {
+      this.#changes.isTold = false;
+      return undefined;
+    });
+  }
+}
+
+interface ToolChanges {
+  /** How often the app has said that its tools have changed. */
+  count: number;
+  /** The count as of which the tools are known. */
+  known?: number;
+  isTold: boolean;
+}
+
+/** In 2026 it may be any value; a result that is no object goes where older apps have to put theirs. */
+function structuredOf(value: unknown): JsonObject | undefined {
+  if (value === undefined) return undefined;
+  return isJsonObject(value) ? value : { result: value };
+}
+
+function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,77 @@
+/** A message that is JSON-RPC, and made to keep its reader busy. */
+export class MessageBoundsError extends Error {}
+
+/** Deeper than any result means something, and far above what recursive code can walk. */
+const DEPTH_MAX = 100;
+
+/**
+ * Values outside structuredContent, which nobody looks into on the way. The SDK's schemas take about 10 µs
+ * for each that is wrong, so that 4 MiB of zeros in place of content blocks would cost half a minute.
+ */
+const CHECKED_VALUES_MAX = 50_000;
+
+/** As JSON, however nested, a shorter line is read within some milliseconds. */
+const HARMLESS_CHARS = 64 * 1024;
+
+/**
+ * Throws MessageBoundsError for a line that is nested too deep, before it is made into values: four megabytes
+ * of brackets take JSON.parse the better part of a second, and this a millisecond.
+ */
+export function checkNesting(line: string): void {
+  if (line.length <= HARMLESS_CHARS) return;
+  let depth = 0;
+  for (let at = 0; at < line.length; at += 1) {
+    const character = line.charCodeAt(at);
+    if (character === QUOTE) at = endOfString(line, at);
+    else if (character === ARRAY || character === OBJECT) depth += 1;
+    else if (character === ARRAY_END || character === OBJECT_END) depth -= 1;
+    if (depth > DEPTH_MAX) throw tooDeep();
+  }
+}
+
+const [QUOTE, ARRAY, ARRAY_END, OBJECT, OBJECT_END] = [0x22, 0x5b, 0x5d, 0x7b, 0x7d];
+const BACKSLASH = 0x5c;
+
+/** Where its closing quote is; behind the line where there is none. */
+function endOfString(line: string, start: number): number {
+  for (let end = line.indexOf('"', start + 1); end !== -1; end = line.indexOf('"', end + 1)) {
+    let backslashes = 0;
+    while (line.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes += 1;
+    if (backslashes % 2 === 0) return end;
+  }
+  return line.length;
+}
+
+/** Throws MessageBoundsError. Walks without recursion, and stops at the first excess. */
+export function checkBounds(message: object, blocksMax: number): void {
+  const result = "result" in message ? message.result : undefined;
+  const free =
+    isObject(result) && "structuredContent" in result ? result.structuredContent : undefined;
+  const content = isObject(result) && "content" in result ? result.content : undefined;
+  if (Array.isArray(content) && content.length > blocksMax) {
+    throw new MessageBoundsError(`more than ${blocksMax} content blocks`);
+  }
+  let checked = 0;
+  const open: { readonly value: object; readonly depth: number; readonly isFree: boolean }[] = [
+    { value: message, depth: 1, isFree: false },
+  ];
+  for (let next = open.pop(); next; next = open.pop()) {
+    if (next.depth > DEPTH_MAX) throw tooDeep();
+    for (const value of Object.values(next.value)) {
+      const isFree = next.isFree || (value === free && free !== undefined);
+      if (!isFree) checked += 1;
+      if (checked > CHECKED_VALUES_MAX) {
+        throw new MessageBoundsError(`more than ${CHECKED_VALUES_MAX} values`);
+      }
+      if (isObject(value)) open.push({ value, depth: next.depth + 1, isFree });
+    }
+  }
+}
+
+function tooDeep(): MessageBoundsError {
+  return new MessageBoundsError(`values nested more than ${DEPTH_MAX} deep`);
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}

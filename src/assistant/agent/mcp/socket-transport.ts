@@ -1,0 +1,173 @@
+import type { Socket } from "node:net";
+import {
+  type JSONRPCMessage,
+  parseJSONRPCMessage,
+  type RequestId,
+  SdkError,
+  SdkErrorCode,
+  serializeMessage,
+  type Transport,
+} from "@modelcontextprotocol/client";
+import type { Clock } from "../../../base/clock.ts";
+import { TokenBucket } from "../../../base/token-bucket.ts";
+import { ToolAppError } from "../tool-apps.ts";
+import { FrameSplitter, FrameTooLargeError } from "./frame-splitter.ts";
+import type { McpLimits } from "./limits.ts";
+import { checkBounds, checkNesting, MessageBoundsError } from "./message-bounds.ts";
+
+/**
+ * MCP over one connection: JSON-RPC, a message a line. What is no message, or too much of one, ends the
+ * connection, since nothing that comes after it can be trusted to be whole; `endedBy` has the reason then.
+ */
+export class SocketTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+
+  readonly #appId: string;
+  readonly #onEnded: () => void;
+  readonly #socket: Socket;
+  readonly #limits: McpLimits;
+  readonly #splitter: FrameSplitter;
+  /** What the app may say that nobody asked it for. */
+  readonly #unasked: TokenBucket;
+  /** Requests that were sent and neither answered nor cancelled. */
+  readonly #asked = new Set<RequestId>();
+  #isClosed = false;
+  #endedBy: ToolAppError | undefined;
+
+  /** Takes the socket over: connected, and not read from yet. */
+  constructor(options: {
+    readonly appId: string;
+    readonly socket: Socket;
+    readonly clock: Clock;
+    readonly limits: McpLimits;
+    /** Whoever closed it. */
+    readonly onEnded: () => void;
+  }) {
+    this.#appId = options.appId;
+    this.#onEnded = options.onEnded;
+    this.#socket = options.socket;
+    this.#limits = options.limits;
+    this.#splitter = new FrameSplitter(options.limits.frameBytesMax);
+    const { unaskedPerSecond: perSecond, unaskedBurst: burst } = options.limits;
+    this.#unasked = new TokenBucket({ perSecond, burst }, options.clock);
+    this.#socket.on("error", () => {}); // followed by "close", which says it all
+    this.#socket.once("close", () => this.#ended());
+  }
+
+  /** Why this side closed; undefined while it is open, and where the app did, or `close`. */
+  get endedBy(): ToolAppError | undefined {
+    return this.#endedBy;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed || this.#socket.destroyed;
+  }
+
+  async start(): Promise<void> {
+    if (this.isClosed) throw new SdkError(SdkErrorCode.NotConnected, "the app has closed");
+    this.#socket.on("data", (chunk: Buffer) => this.#read(chunk));
+  }
+
+  /** Resolves when it was handed to the system, or waits in a bounded queue. */
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (this.isClosed) throw new SdkError(SdkErrorCode.NotConnected, "the app has closed");
+    this.#remember(message);
+    this.#socket.write(serializeMessage(message));
+    if (this.#socket.writableLength > this.#limits.outgoingBytesMax) {
+      this.#end("transport_closed", "does not read what is sent to it");
+      throw new SdkError(SdkErrorCode.SendFailed, "the app does not read");
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#socket.destroy();
+    this.#ended();
+  }
+
+  #read(chunk: Buffer): void {
+    try {
+      for (const line of this.#splitter.take(chunk)) {
+        this.#receive(line);
+        if (this.isClosed) return;
+      }
+    } catch (error) {
+      if (error instanceof FrameTooLargeError) {
+        const mib = this.#limits.frameBytesMax / 1024 / 1024;
+        this.#end("result_too_large", `sent a line of more than ${mib} MiB`);
+      } else {
+        this.#end("bad_result", "sent a line that is not UTF-8");
+      }
+    }
+  }
+
+  #receive(line: string): void {
+    let message: JSONRPCMessage;
+    try {
+      checkNesting(line);
+      const value: unknown = JSON.parse(line);
+      if (Array.isArray(value)) {
+        this.#end("bad_result", "sent a batch, which MCP does not have");
+        return;
+      }
+      if (typeof value === "object" && value !== null) {
+        checkBounds(value, this.#limits.blocksMax);
+      }
+      message = parseJSONRPCMessage(value);
+    } catch (error) {
+      const what =
+        error instanceof MessageBoundsError
+          ? `sent ${error.message}`
+          : "sent a line that is no message of JSON-RPC";
+      this.#end("bad_result", what);
+      return;
+    }
+    const isAnswer = !("method" in message);
+    const id = "id" in message ? message.id : undefined;
+    const isAsked = isAnswer && id !== undefined && this.#asked.delete(id);
+    if (!isAsked && !this.#unasked.take()) {
+      const { unaskedPerSecond } = this.#limits;
+      this.#end(
+        "transport_closed",
+        `sent more than ${unaskedPerSecond} messages in a second that nobody asked for`,
+      );
+      return;
+    }
+    // Late answers, and those with an id that was never sent.
+    if (isAnswer && !isAsked) return;
+    try {
+      this.onmessage?.(message);
+    } catch {
+      this.#end("bad_result", "sent a message that MCP does not have");
+    }
+  }
+
+  #remember(message: JSONRPCMessage): void {
+    if (!("method" in message)) return;
+    if ("id" in message) {
+      this.#asked.add(message.id);
+      return;
+    }
+    const cancelled =
+      message.method === "notifications/cancelled" ? message.params?.["requestId"] : undefined;
+    if (typeof cancelled === "string" || typeof cancelled === "number") {
+      this.#asked.delete(cancelled);
+    }
+  }
+
+  #end(code: ToolAppError["code"], what: string): void {
+    this.#endedBy ??= new ToolAppError(code, `${this.#appId} ${what}: the connection was closed`);
+    this.#socket.destroy();
+    this.#ended();
+  }
+
+  #ended(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#splitter.clear();
+    this.#asked.clear();
+    this.onclose?.();
+    this.#onEnded();
+  }
+}

@@ -1,0 +1,79 @@
+import type { InterfaceDescription } from "./interface-file.ts";
+import type { ServedInterface } from "./port.ts";
+
+export interface ServedObject {
+  readonly description: InterfaceDescription;
+  readonly served: ServedInterface;
+}
+
+export interface ObjectNode {
+  /** By their names; none for a path that only leads to others. */
+  readonly interfaces: ReadonlyMap<string, ServedObject>;
+  /** The next part of each path below this one. */
+  readonly children: Iterable<string>;
+}
+
+interface Node {
+  readonly interfaces: Map<string, ServedObject>;
+  /** How many objects are below each child. */
+  readonly children: Map<string, number>;
+}
+
+/** The objects on the bus, by their paths. */
+export class ObjectTree {
+  readonly #nodes = new Map<string, Node>();
+
+  /** Throws a TypeError where the path has this interface already. The function takes it off, once. */
+  add(path: string, object: ServedObject): () => void {
+    const { name } = object.description;
+    if (this.#nodes.get(path)?.interfaces.has(name)) {
+      throw new TypeError(`${path} has the interface ${name} already`);
+    }
+    this.#node(path).interfaces.set(name, object);
+    for (const [parent, child] of ancestorsOf(path)) {
+      const { children } = this.#node(parent);
+      children.set(child, (children.get(child) ?? 0) + 1);
+    }
+    let isThere = true;
+    return () => {
+      if (isThere) this.#remove(path, name);
+      isThere = false;
+    };
+  }
+
+  at(path: string): ObjectNode | undefined {
+    const node = this.#nodes.get(path);
+    return node && { interfaces: node.interfaces, children: node.children.keys() };
+  }
+
+  #remove(path: string, name: string): void {
+    this.#node(path).interfaces.delete(name);
+    for (const [parent, child] of ancestorsOf(path)) {
+      const { children } = this.#node(parent);
+      const left = (children.get(child) ?? 1) - 1;
+      if (left > 0) children.set(child, left);
+      else children.delete(child);
+      this.#forget(parent);
+    }
+    this.#forget(path);
+  }
+
+  #node(path: string): Node {
+    const known = this.#nodes.get(path);
+    if (known) return known;
+    const node: Node = { interfaces: new Map(), children: new Map() };
+    this.#nodes.set(path, node);
+    return node;
+  }
+
+  #forget(path: string): void {
+    const node = this.#nodes.get(path);
+    if (node?.interfaces.size === 0 && node.children.size === 0) this.#nodes.delete(path);
+  }
+}
+
+/** Every path above, with the part that leads on: `/a/b` has [/a, b] and [/, a]. */
+function ancestorsOf(path: string): [string, string][] {
+  const parts = path.split("/").filter((part) => part !== "");
+  return parts.map((part, index) => [`/${parts.slice(0, index).join("/")}`, part]);
+}

@@ -1,0 +1,61 @@
+import type { BusDictionary, BusValue } from "../../base/session-bus/port.ts";
+import { AssistantError } from "../errors.ts";
+
+/** What options (`a{sv}`) may have: the D-Bus type of each name. */
+export type OptionTypes = Readonly<Record<string, keyof OptionValues>>;
+
+interface OptionValues {
+  readonly s: string;
+  readonly b: boolean;
+  readonly u: number;
+  readonly t: bigint;
+  readonly d: number;
+  readonly as: readonly string[];
+}
+
+export type Options<Types extends OptionTypes> = {
+  readonly [Name in keyof Types]?: OptionValues[Types[Name]];
+};
+
+/**
+ * Options by a table of names and types. Throws `invalid_request`, with the name as its parameter, for one that
+ * the table does not have or that is of another type: a misspelt option that is passed over would change
+ * what happens without a word.
+ */
+export function readOptions<Types extends OptionTypes>(
+  types: Types,
+  given: BusValue | undefined,
+): Options<Types> {
+  const found: Record<string, BusValue> = {};
+  for (const [name, { signature, value }] of isDictionary(given) ? given : []) {
+    if (!Object.hasOwn(types, name)) {
+      throw new AssistantError(
+        "invalid_request",
+        `there is no option ${quoted(name)}; ${known(Object.keys(types))}`,
+        { param: name },
+      );
+    }
+    if (signature !== types[name]) {
+      throw new AssistantError(
+        "invalid_request",
+        `the option ${quoted(name)} is of the type ${quoted(signature)} and has to be ${quoted(types[name] ?? "")}`,
+        { param: name },
+      );
+    }
+    found[name] = value;
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each value is of the type that the table says
+  return found as Options<Types>;
+}
+
+function isDictionary(value: BusValue | undefined): value is BusDictionary {
+  return value instanceof Map;
+}
+
+function known(names: readonly string[]): string {
+  return names.length > 0 ? `there are ${names.join(", ")}` : "there are none";
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 64 ? `${text.slice(0, 63)}…` : text);
+}

@@ -1,0 +1,117 @@
+import { join } from "node:path";
+import { BERTH_APPS_ID, berthAppsManifest } from "../base/berth-apps.ts";
+import type { Cleanup } from "../base/cleanup.ts";
+import type { Clock } from "../base/clock.ts";
+import type { CompanionConfig } from "../base/companion-config.ts";
+import type { Logger } from "../base/logger.ts";
+import type { SessionBus } from "../base/session-bus/port.ts";
+import { Agent } from "./agent/calls/agent.ts";
+import { Discovery } from "./agent/discover/discovery.ts";
+import { manifestDirectories } from "./agent/manifests/directories.ts";
+import { ManifestRegistry } from "./agent/manifests/registry.ts";
+import { BusServiceStarter } from "./agent/mcp/activation/bus-service.ts";
+import { type AppCommand, CommandStarter } from "./agent/mcp/activation/commands.ts";
+import { StartersInOrder } from "./agent/mcp/activation/starters-in-order.ts";
+import { SystemdUnitStarter } from "./agent/mcp/activation/systemd-unit.ts";
+import { defaultLimits } from "./agent/mcp/limits.ts";
+import { McpApps } from "./agent/mcp/mcp-apps.ts";
+import type { ContextEmbedder } from "./context/port.ts";
+import type { Ledger } from "./ledger/port.ts";
+import { LiveSettings } from "./live-settings.ts";
+
+export interface CompanionAgentParts {
+  readonly ledger: Ledger;
+  /** Asks the bus for services of apps. */
+  readonly sessionBus: SessionBus;
+  /** By which a wish finds tools that it shares no word with. */
+  readonly embedder: ContextEmbedder;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Where apps have their sockets. */
+export function appsDir(config: CompanionConfig): string {
+  return join(config.runtimeDir, "apps");
+}
+
+/** Tools, the apps behind them, and the rules of the person whose companion it is. */
+export async function openCompanionAgent(
+  config: CompanionConfig,
+  parts: CompanionAgentParts,
+  starting: Cleanup,
+): Promise<Agent> {
+  const { ledger, sessionBus, embedder, clock, logger } = parts;
+  const registry = starting.use(
+    new ManifestRegistry({
+      directories: manifestDirectories(config.environment, config.homeDirectory),
+      builtIn: [berthAppsManifest],
+      clock,
+      logger,
+    }),
+  );
+  await registry.start();
+  const ownApps = starting.use(
+    new CommandStarter({ commands: new Map([berthApps(config)]), clock, logger }),
+  );
+  const bus = { bus: () => sessionBus, clock, timeoutMs: defaultLimits.activationMs };
+  const apps = starting.use(
+    new McpApps({
+      socketsDir: appsDir(config),
+      activator: new StartersInOrder([
+        ownApps,
+        new BusServiceStarter(bus),
+        new SystemdUnitStarter(bus),
+      ]),
+      clock,
+      logger,
+    }),
+  );
+  const discovery = starting.use(new Discovery({ registry, embedder, clock, logger }));
+  const settings = new LiveSettings({
+    file: config.settingsFile,
+    homeDirectory: config.homeDirectory,
+    settings: config.settings,
+    logger,
+  });
+  return starting.use(
+    await Agent.open({
+      registry,
+      apps,
+      ledger,
+      rules: () => settings.current(),
+      discover: (query, signal) => discovery.discover(query, signal),
+      dir: config.dataDir,
+      clock,
+      logger,
+    }),
+  );
+}
+
+/** Berth's own tools: this program once more, ended with the daemon. */
+function berthApps(config: CompanionConfig): [string, AppCommand] {
+  const program = join(import.meta.dirname, "../../bin/berth");
+  const stateDir = join(config.dataDir, "tools");
+  return [
+    BERTH_APPS_ID,
+    {
+      argv: [
+        process.execPath,
+        program,
+        "tools",
+        "serve",
+        "--until-input-ends",
+        "--state-dir",
+        stateDir,
+      ],
+      environment: environmentOf(config),
+    },
+  ];
+}
+
+/** What it looks for its server with, and where its socket goes, also where the session has not said so. */
+function environmentOf(config: CompanionConfig): Record<string, string> {
+  const set = Object.entries(config.environment).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined,
+  );
+  return { ...Object.fromEntries(set), XDG_RUNTIME_DIR: join(config.runtimeDir, "..") };
+}

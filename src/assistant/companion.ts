@@ -1,0 +1,180 @@
+import { chmod, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { collectDefaultMetrics, Registry } from "prom-client";
+import { Cleanup } from "../base/cleanup.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
+import type { CompanionConfig } from "../base/companion-config.ts";
+import { BerthError } from "../base/errors.ts";
+import { createLogger, type Logger } from "../base/logger.ts";
+import { packageVersion } from "../base/package-version.ts";
+import { writeReadyFile } from "../base/ready-file.ts";
+import { sessionBusAddress } from "../base/session-bus/address.ts";
+import { connectSessionBus } from "../base/session-bus/connect.ts";
+import { BusCallError } from "../base/session-bus/port.ts";
+import { serveAgent } from "./agent/bus.ts";
+import { type OpenBus, openBus } from "./bus/open-bus.ts";
+import { appsDir, openCompanionAgent } from "./companion-agent.ts";
+import { serveContext } from "./context/bus.ts";
+import { AppMemory } from "./context/memory/app-memory.ts";
+import type { ContextEmbedder } from "./context/port.ts";
+import { Context } from "./context/service.ts";
+import { InferenceObjects } from "./inference/bus/inference-objects.ts";
+import { Doors } from "./inference/http/doors.ts";
+import { buildInferenceHttp } from "./inference/http/server.ts";
+import type { InferenceService } from "./inference/service-port.ts";
+import { UpstreamInference } from "./inference/upstream/upstream.ts";
+import { type OpenLedger, openLedger } from "./ledger/ledger.ts";
+import { openLocalInference } from "./local-inference.ts";
+import { AwaitedEmbedder } from "./model-embedder.ts";
+import { listenOnLoopback, type Running, running } from "./running.ts";
+
+/** What the ready line and `run/assistant.json` say. */
+export interface CompanionReady {
+  /** http://127.0.0.1:port, as bound. */
+  readonly url: string;
+  readonly instance: "user";
+  readonly data_dir: string;
+  /** The engine's name, or `upstream`. */
+  readonly engine: string;
+  /** The system instance that computes; null: this daemon does it itself. */
+  readonly upstream: string | null;
+  /** Well-known names on the session bus. */
+  readonly bus_names: readonly string[];
+  /** Where the sockets of apps lie. */
+  readonly apps_dir: string;
+  readonly pid: number;
+  readonly version: string;
+}
+
+const BUS_NAMES = ["dev.assistant.Agent1", "dev.assistant.Context1", "dev.assistant.Inference1"];
+
+/**
+ * One person's companion: the names `dev.assistant.*` on the session bus, and 127.0.0.1:7778. The ledger is
+ * opened first, since nothing may happen without it, and keeps a second daemon off the data directory. The
+ * names are taken last: whoever sees one is answered. Without the bus there is no companion, so it ends when
+ * the bus does.
+ */
+export async function runCompanion(config: CompanionConfig): Promise<Running<CompanionReady>> {
+  const logger = createLogger({ format: config.logFormat, level: config.logLevel });
+  const clock = systemClock;
+  const version = packageVersion();
+  await using starting = new Cleanup();
+  const address = busAddress(config);
+  const runDir = join(config.dataDir, "run");
+  await mkdir(runDir, { recursive: true, mode: 0o700 });
+  await mkdir(join(config.dataDir, "models"), { recursive: true, mode: 0o700 });
+  await chmod(config.dataDir, 0o700).catch(() => {});
+  await mkdir(config.runtimeDir, { recursive: true, mode: 0o700 });
+
+  const ledger = starting.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
+  const { service, engine } = await openInference(config, { ledger, clock, logger }, starting);
+  const { bus, sessionBus } = await openBuses(address, { clock, logger }, starting);
+  const { embeddingModel, index } = config.settings;
+  const memory = starting.use(new AppMemory({ dir: config.dataDir, ledger, clock, logger }));
+  const context = starting.use(
+    new Context({
+      dir: config.dataDir,
+      sources: index,
+      embedder: embeddingModel === undefined ? undefined : "awaited",
+      memory,
+      ledger,
+      clock,
+      logger,
+    }),
+  );
+  if (embeddingModel !== undefined) {
+    const onFound = (found: ContextEmbedder) => context.useEmbedder(found);
+    const wanted = { service, model: embeddingModel, clock, logger };
+    const awaited = new AwaitedEmbedder({ ...wanted, onFound });
+    starting.defer(() => awaited[Symbol.dispose]());
+  }
+  const agent = await openCompanionAgent(
+    config,
+    { ledger, sessionBus, embedder: context.embedder, clock, logger },
+    starting,
+  );
+  const daemon = `berth ${version}`;
+  starting.defer(serveAgent({ bus, service: agent, daemon }));
+  starting.defer(serveContext({ bus, service: context, daemon }));
+  starting.use(
+    new InferenceObjects({ bus, service, runtimeDir: config.runtimeDir, clock, logger, daemon }),
+  );
+  const metrics = new Registry();
+  collectDefaultMetrics({ register: metrics });
+  const doors = new Doors({ logger });
+  const http = buildInferenceHttp({ service, logger, clock, metrics, version, doors });
+  starting.defer(() => http.close());
+  const url = await listenOnLoopback(http, config.port);
+  for (const name of BUS_NAMES) await bus.requestName(name);
+
+  const ready: CompanionReady = {
+    url,
+    instance: "user",
+    data_dir: config.dataDir,
+    engine,
+    upstream: config.upstream ?? null,
+    bus_names: BUS_NAMES,
+    apps_dir: appsDir(config),
+    pid: process.pid,
+    version,
+  };
+  await writeReadyFile(join(runDir, "assistant.json"), ready);
+  logger.info({ url, names: BUS_NAMES }, "the companion is up");
+  const daemonParts = running(ready, starting.move(), logger);
+  void bus.closed.then(() => {
+    logger.info({}, "the session bus is gone, and the companion goes with it");
+    return daemonParts.close();
+  });
+  return daemonParts;
+}
+
+interface Tools {
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+async function openInference(
+  config: CompanionConfig,
+  parts: Tools & { readonly ledger: OpenLedger },
+  starting: Cleanup,
+): Promise<{ readonly service: InferenceService; readonly engine: string }> {
+  const { ledger, clock, logger } = parts;
+  if (config.upstream !== undefined) {
+    const ledgerOk = () => ledger.state.ok;
+    const options = { url: config.upstream, ledger, ledgerOk, clock, logger };
+    return { service: starting.use(new UpstreamInference(options)), engine: "upstream" };
+  }
+  const local = await openLocalInference(config, parts, starting);
+  void local.residency.loadPinned();
+  return { service: local.service, engine: local.engine.name };
+}
+
+/** One connection that serves, and one that asks: what apps are started by is a client's business. */
+async function openBuses(address: string, { clock, logger }: Tools, starting: Cleanup) {
+  try {
+    const bus: OpenBus = starting.use(await openBus({ address, clock, logger }));
+    const sessionBus = starting.use(await connectSessionBus({ address, negotiateFds: false }));
+    return { bus, sessionBus };
+  } catch (error) {
+    if (!(error instanceof BusCallError)) throw error;
+    throw new BerthError(
+      "server_unreachable",
+      `the companion needs a session bus: ${error.message}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+function busAddress(config: CompanionConfig): string {
+  const address = sessionBusAddress(config.environment);
+  if (address !== undefined) return address;
+  throw new BerthError(
+    "server_unreachable",
+    "the companion needs a session bus, and there is none",
+    {
+      hint: "log in to a desktop, keep a session with `loginctl enable-linger`, or run it below dbus-run-session",
+    },
+  );
+}

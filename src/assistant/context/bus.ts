@@ -1,0 +1,59 @@
+import type { BusValue } from "../../base/session-bus/port.ts";
+import { readOptions } from "../bus/options.ts";
+import type { Bus, ServedInterface } from "../bus/port.ts";
+import type { ContextService } from "./port.ts";
+
+const PATH = "/dev/assistant/Context1";
+const INTERFACE_VERSION = 1;
+/** As the runtime's contract has it. */
+const LIMIT_DEFAULT = 3;
+
+const searchOptions = { limit: "u", hybrid: "b", scopes: "as" } as const;
+
+export interface ContextOnTheBus {
+  readonly bus: Bus;
+  readonly service: ContextService;
+  /** What Ping answers: `berth 0.1.0`. */
+  readonly daemon: string;
+}
+
+/** Puts search and memory on the bus. The function that it returns takes them off. */
+export function serveContext({ bus, service, daemon }: ContextOnTheBus): () => void {
+  return bus.serve(PATH, contextInterface(service, daemon));
+}
+
+function contextInterface(service: ContextService, daemon: string): ServedInterface {
+  const { memory } = service;
+  return {
+    name: "dev.assistant.Context1",
+    methods: {
+      Ping: () => [daemon],
+      Search: async ({ args: [query, given], caller, signal }) => {
+        const { limit = LIMIT_DEFAULT, hybrid = false, scopes } = readOptions(searchOptions, given);
+        const request = { query: text(query), limit, isHybrid: hybrid, scopes };
+        return [JSON.stringify(await service.search(request, caller, signal))];
+      },
+      MemoryGet: async ({ args: [app, key], caller }) => [
+        await memory.get(text(app), text(key), caller),
+      ],
+      MemorySet: async ({ args: [app, key, value], caller }) => {
+        await memory.set(text(app), text(key), text(value), caller);
+        return [];
+      },
+      MemoryList: async ({ args: [app], caller }) => [
+        JSON.stringify(Object.fromEntries(await memory.list(text(app), caller))),
+      ],
+      MemoryWipe: async ({ args: [app], caller }) => {
+        await memory.wipe(text(app), caller);
+        return [];
+      },
+      IndexState: () => [JSON.stringify(service.indexState())],
+    },
+    properties: { Version: () => INTERFACE_VERSION },
+  };
+}
+
+/** The bus has checked the types. */
+function text(value: BusValue | undefined): string {
+  return typeof value === "string" ? value : "";
+}

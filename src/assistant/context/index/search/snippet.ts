@@ -1,0 +1,71 @@
+import { stem } from "../text/porter.ts";
+import { bigramsOf, isUnspaced } from "../text/words.ts";
+
+/** Characters of a snippet, a little less or more: whole words only. */
+const SNIPPET_CHARACTERS = 300;
+const word = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
+
+/**
+ * The part of a passage in which the most words of the query stand, as it is written there. `terms` are
+ * words as the index has them.
+ */
+export function snippetOf(
+  text: string,
+  terms: ReadonlySet<string>,
+  size: number = SNIPPET_CHARACTERS,
+): string {
+  if (text.length <= size * 1.1) return text;
+  const hits: { at: number; end: number; term: string }[] = [];
+  for (const found of text.matchAll(word)) {
+    const [end, folded] = [found.index + found[0].length, found[0].toLowerCase()];
+    const names = isUnspaced(folded) ? bigramsOf(folded) : [stem(folded)];
+    for (const term of names) if (terms.has(term)) hits.push({ at: found.index, end, term });
+  }
+  return cutOut(text, bestStart(hits, size), size);
+}
+
+/** Where the window begins that has the most different words in it; the first such one. */
+function bestStart(
+  hits: readonly { readonly at: number; readonly end: number; readonly term: string }[],
+  size: number,
+): number {
+  let [best, bestScore] = [0, 0];
+  for (const [first, { at }] of hits.entries()) {
+    const inside = new Set<string>();
+    let last = first;
+    for (; last < hits.length && (hits[last]?.end ?? 0) <= at + size; last += 1)
+      inside.add(hits[last]?.term ?? "");
+    const score = inside.size + (last - first) / 1_000;
+    if (score > bestScore) {
+      bestScore = score;
+      const span = (hits[last - 1]?.end ?? at) - at;
+      // What is left of the room goes before and after.
+      best = Math.max(0, at - Math.floor((size - span) / 2));
+    }
+  }
+  return best;
+}
+
+function cutOut(text: string, wished: number, size: number): string {
+  const start = Math.min(wished, text.length - size);
+  let [from, to] = [start, start + size];
+  if (from > 0) from = afterGap(text, from);
+  if (to < text.length) to = beforeGap(text, to);
+  // No gap anywhere near: a long word, or a script without spaces.
+  if (to - from < size / 2) [from, to] = [start, start + size];
+  if (/[\udc00-\udfff]/.test(text[from] ?? "")) from += 1;
+  if (/[\ud800-\udbff]/.test(text[to - 1] ?? "")) to -= 1;
+  return text.slice(from, to).trim();
+}
+
+function afterGap(text: string, at: number): number {
+  if (/\s/.test(text[at - 1] ?? "")) return at;
+  const found = /\s/.exec(text.slice(at));
+  return found ? at + found.index + 1 : at;
+}
+
+function beforeGap(text: string, at: number): number {
+  if (/\s/.test(text[at] ?? "")) return at;
+  const found = /\s\S*$/.exec(text.slice(0, at));
+  return found ? found.index : at;
+}

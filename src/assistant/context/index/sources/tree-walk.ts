@@ -1,0 +1,85 @@
+import { type Dirent, lstatSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { FileStamp } from "../store/documents.ts";
+import type { FolderWatches } from "./folder-watches.ts";
+import type { SourceRules } from "./source-rules.ts";
+
+export interface SeenFile extends FileStamp {
+  readonly path: string;
+}
+
+export interface Seen {
+  readonly files: readonly SeenFile[];
+  /** Nothing is known of what is below these: they could not be read. */
+  readonly unreadable: readonly string[];
+}
+
+/** Entries between two yields. */
+const ENTRIES_A_STEP = 200;
+/** Folders in each other; a tree that is deeper was made to hurt. */
+const DEPTH_MAX = 64;
+
+/**
+ * All files below `from` that are not left out, and a watch for each folder. `from` is a path from the
+ * source's top, which may be a file, or not be there. Links are not followed, wherever they lead: what
+ * they lead to inside the source is found at its own place. Yields every few milliseconds.
+ */
+export function* walkTree(
+  root: string,
+  from: string,
+  rules: SourceRules,
+  watches: FolderWatches,
+): Generator<void, Seen> {
+  const files: SeenFile[] = [];
+  const unreadable: string[] = [];
+  const folders: string[] = [];
+  const look = (path: string) => {
+    const state = lstatSync(join(root, path), { throwIfNoEntry: false });
+    const isFolder = state?.isDirectory() === true;
+    if (!state || (!isFolder && !state.isFile())) return;
+    if (path !== "" && rules.isLeftOut(path, isFolder)) return;
+    if (isFolder) {
+      if (path.split("/").length > DEPTH_MAX) return;
+      watches.follow(path, state.ino);
+      folders.push(path);
+    } else {
+      const { size, mtimeMs, ctimeMs } = state;
+      files.push({ path, size, mtimeMs, ctimeMs });
+    }
+  };
+  look(from);
+  let entries = 0;
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    let names: readonly string[];
+    try {
+      names = readdirSync(join(root, folder), { withFileTypes: true, encoding: "buffer" }).flatMap(
+        (entry) => nameOf(entry) ?? [],
+      );
+    } catch (error) {
+      const code = error instanceof Error && "code" in error ? error.code : undefined;
+      if (code !== "ENOENT" && code !== "ENOTDIR") unreadable.push(folder);
+      continue;
+    }
+    for (const name of names) {
+      try {
+        look(folder === "" ? name : `${folder}/${name}`);
+      } catch {
+        unreadable.push(folder === "" ? name : `${folder}/${name}`);
+      }
+      entries += 1;
+      if (entries % ENTRIES_A_STEP === 0) yield;
+    }
+  }
+  return { files, unreadable };
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** A name with other bytes than UTF-8's cannot be told to anybody, so it is left out. */
+function nameOf(entry: Dirent<Buffer>): string | undefined {
+  try {
+    return decoder.decode(entry.name);
+  } catch {
+    return undefined;
+  }
+}

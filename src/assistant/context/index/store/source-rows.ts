@@ -1,0 +1,53 @@
+import type { SqliteDatabase } from "../../../../base/sqlite.ts";
+import type { IndexedSource } from "../worker-protocol.ts";
+import type { Documents } from "./documents.ts";
+
+interface SourceRow {
+  readonly id: number;
+  readonly name: string;
+  readonly path: string;
+}
+
+/**
+ * Makes the rows what is configured. A source that is not there any more goes with all its texts, and so
+ * do those of one that is somewhere else now: `hasRemoved`.
+ */
+export function settleSources(
+  db: SqliteDatabase,
+  sources: readonly IndexedSource[],
+  documents: Documents,
+): { readonly rows: readonly SourceRow[]; readonly hasRemoved: boolean } {
+  const all = db.prepare<[], SourceRow>("SELECT id, name, path FROM source ORDER BY id");
+  let hasRemoved = false;
+  const rows = documents.together(() => {
+    for (const { id, name, path } of all.all()) {
+      const wanted = sources.find((source) => source.name === name);
+      if (wanted?.path === path) continue;
+      for (const document of documents.below(id, "")) documents.remove(document.id);
+      db.prepare("DELETE FROM source WHERE id = ?").run(id);
+      hasRemoved = true;
+    }
+    const add = db.prepare(
+      `INSERT INTO source (name, path, scope) VALUES (?, ?, ?)
+       ON CONFLICT (name) DO UPDATE SET scope = excluded.scope`,
+    );
+    for (const { name, path, scope } of sources) add.run(name, path, scope);
+    return all.all();
+  });
+  if (hasRemoved) db.pragma("wal_checkpoint(TRUNCATE)");
+  return { rows, hasRemoved };
+}
+
+export function countDocuments(db: SqliteDatabase): {
+  perSource: ReadonlyMap<number, { indexed: number; skipped: number }>;
+  chunks: number;
+} {
+  const rows = db
+    .prepare<[], { source: number; indexed: number; skipped: number }>(
+      `SELECT source, count(sha256) AS indexed, count(*) - count(sha256) AS skipped
+       FROM document GROUP BY source`,
+    )
+    .all();
+  const chunks = db.prepare<[], number>("SELECT count(*) FROM chunk").pluck().get() ?? 0;
+  return { perSource: new Map(rows.map((row) => [row.source, row])), chunks };
+}

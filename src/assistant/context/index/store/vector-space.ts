@@ -1,0 +1,99 @@
+import type { SqliteDatabase } from "../../../../base/sqlite.ts";
+import { type PackedVector, packVector, VectorIndex } from "../search/vectors.ts";
+
+/** Passages looked through at a time for those without a vector: a millisecond. */
+const LOOK_IDS = 4_096;
+
+export interface WithoutVector {
+  readonly id: number;
+  readonly source: number;
+  readonly text: string;
+}
+
+interface VectorRow {
+  readonly id: number;
+  readonly source: number;
+  readonly scale: number;
+  readonly value: Buffer;
+}
+
+/** The vectors of one space: on the disk, and in memory for looking through them. */
+export class VectorSpace {
+  /** The number under which the disk knows it. */
+  readonly number: number;
+  readonly index: VectorIndex;
+  readonly #statements: ReturnType<typeof prepare>;
+  #from = 0;
+
+  constructor(db: SqliteDatabase, number: number, dimensions: number) {
+    this.number = number;
+    this.index = new VectorIndex(dimensions);
+    this.#statements = prepare(db);
+  }
+
+  /** Reads what the disk has. Yields every few milliseconds. */
+  *load(): Generator<void> {
+    for (let after = 0; ; ) {
+      const rows = this.#statements.load.all(this.number, after, LOOK_IDS);
+      for (const { id, source, scale, value } of rows) {
+        after = id;
+        if (value.length === this.index.dimensions)
+          this.index.set(id, source, { scale, value: new Int8Array(value) });
+      }
+      if (rows.length < LOOK_IDS) return;
+      yield;
+    }
+  }
+
+  /** Some passages that have no vector yet; empty once all have been looked through. */
+  *without(limit: number): Generator<void, readonly WithoutVector[]> {
+    const found: WithoutVector[] = [];
+    for (;;) {
+      const rows = this.#statements.ids.all(this.#from, LOOK_IDS);
+      const room = limit - found.length;
+      const missing = rows.filter((id) => !this.index.has(id)).slice(0, room);
+      for (const id of missing) {
+        const row = this.#statements.text.get(id);
+        if (row) found.push(row);
+      }
+      this.#from =
+        missing.length === room ? (missing.at(-1) ?? this.#from) : (rows.at(-1) ?? this.#from);
+      if (found.length === limit || rows.length < LOOK_IDS) return found;
+      yield;
+    }
+  }
+
+  /** Begins anew with looking for passages without a vector. */
+  lookAgain(): void {
+    this.#from = 0;
+  }
+
+  /** To be called in a transaction. A passage that has gone meanwhile is passed over. */
+  add(id: number, source: number, vector: Float32Array): void {
+    const packed: PackedVector = packVector(vector);
+    const { buffer, byteOffset, byteLength } = packed.value;
+    const value = Buffer.from(buffer, byteOffset, byteLength);
+    const { changes } = this.#statements.add.run(this.number, packed.scale, value, id);
+    if (changes > 0) this.index.set(id, source, packed);
+  }
+}
+
+function prepare(db: SqliteDatabase) {
+  return {
+    load: db.prepare<[number, number, number], VectorRow>(
+      `SELECT v.chunk AS id, c.source, v.scale, v.value FROM vector v JOIN chunk c ON c.id = v.chunk
+       WHERE v.space = ? AND v.chunk > ? ORDER BY v.chunk LIMIT ?`,
+    ),
+    ids: db
+      .prepare<[number, number], number>("SELECT id FROM chunk WHERE id > ? ORDER BY id LIMIT ?")
+      .pluck(),
+    text: db.prepare<[number], WithoutVector>(
+      `SELECT c.id, c.source, p.title || char(10) || p.title || char(10) || p.body AS text
+       FROM chunk c JOIN passage p ON p.id = c.id WHERE c.id = ?`,
+    ),
+    add: db.prepare<[number, number, Buffer, number]>(
+      `INSERT OR REPLACE INTO vector (chunk, space, scale, value)
+       SELECT id, ?, ?, ? FROM chunk WHERE id = ?`,
+    ),
+  };
+}

@@ -1,0 +1,92 @@
+import { type DocumentText, HEADING_SEPARATOR } from "./document-text.ts";
+
+export interface ChunkText {
+  /** The document's title and the headings above the passage. */
+  readonly title: string;
+  readonly text: string;
+}
+
+/** Characters of a passage; measured against halves and doubles, see docs/context.md. */
+export const CHUNK_CHARACTERS = 600;
+/** A title is repeated in each passage: a page that names itself in a novel gets less of it. */
+const TITLE_MAX = 300;
+/** Ends of sentences, where a paragraph that is too long is cut. */
+const sentenceEnd = /[.!?。！？]["')\]]?\s/g;
+
+/**
+ * Passages of about `size` characters: whole paragraphs, or lines, or sentences, or words, in this
+ * order, so that nothing is cut where it need not be. All of the text is in exactly one passage.
+ */
+export function chunksOf(document: DocumentText, size = CHUNK_CHARACTERS): ChunkText[] {
+  const chunks: ChunkText[] = [];
+  const { sections } = document;
+  for (const [at, { heading, text }] of sections.entries()) {
+    const title = titleOf(document.title, heading);
+    const found = passages(text, size);
+    for (const piece of found) chunks.push({ title, text: piece });
+    // A heading with nothing below it says something all the same; the titles of those below it repeat it.
+    const next = sections[at + 1]?.heading.startsWith(`${heading}${HEADING_SEPARATOR}`) === true;
+    const own = heading.split(HEADING_SEPARATOR).at(-1) ?? "";
+    if (found.length === 0 && own !== "" && !next)
+      for (const piece of passages(own, size)) chunks.push({ title, text: piece });
+  }
+  return chunks;
+}
+
+function titleOf(title: string, heading: string): string {
+  if (heading === "" || heading === title) return title.slice(0, TITLE_MAX);
+  const below = heading.startsWith(`${title}${HEADING_SEPARATOR}`)
+    ? heading
+    : `${title}${HEADING_SEPARATOR}${heading}`;
+  return below.slice(0, TITLE_MAX).replaceAll(/\p{Surrogate}/gu, "\ufffd");
+}
+
+function passages(text: string, size: number): string[] {
+  const found: string[] = [];
+  let held = "";
+  const add = (piece: string, glue: string) => {
+    if (held !== "" && held.length + glue.length + piece.length > size) {
+      found.push(held);
+      held = "";
+    }
+    held = held === "" ? piece : `${held}${glue}${piece}`;
+  };
+  for (const paragraph of text.split(/\n[ \t]*\n/)) {
+    if (paragraph.trim() === "") continue;
+    if (paragraph.length <= size) add(paragraph, "\n\n");
+    else
+      for (const [at, piece] of pieces(paragraph, size).entries())
+        add(piece, at === 0 ? "\n\n" : "\n");
+  }
+  // A heading's last words alone say little: they go with what stands before them.
+  const last = found.at(-1);
+  if (last !== undefined && held.length < size / 8 && last.length + held.length < size * 1.25) {
+    found[found.length - 1] = `${last}\n\n${held}`;
+    held = "";
+  }
+  return (held === "" ? found : [...found, held]).map((it) => it.trim()).filter((it) => it !== "");
+}
+
+/** A paragraph that is too long, by lines; a line that is too long, by sentences and words. */
+function pieces(paragraph: string, size: number): string[] {
+  return paragraph.split("\n").flatMap((line) => (line.length <= size ? [line] : cut(line, size)));
+}
+
+function cut(line: string, size: number): string[] {
+  const found: string[] = [];
+  let at = 0;
+  while (line.length - at > size) {
+    const window = line.slice(at, at + size);
+    const sentences = [...window.matchAll(sentenceEnd)];
+    const last = sentences.at(-1);
+    const sentence = last ? last.index + last[0].length : 0;
+    const space = window.lastIndexOf(" ") + 1;
+    let end = sentence > size / 3 ? sentence : space > size / 3 ? space : size;
+    // Never between the two halves of a character.
+    if (/[\ud800-\udbff]/.test(window[end - 1] ?? "")) end -= 1;
+    found.push(window.slice(0, end));
+    at += end;
+  }
+  found.push(line.slice(at));
+  return found;
+}

@@ -1,0 +1,144 @@
+import { join } from "node:path";
+import {
+  type Migration,
+  migrate,
+  openDatabase,
+  type SqliteDatabase,
+} from "../../../base/sqlite.ts";
+import type { Kept } from "./memory-bounds.ts";
+
+const migrations: readonly Migration[] = [
+  `
+  -- An app that keeps something, and how much.
+  CREATE TABLE app (
+    id    INTEGER PRIMARY KEY,
+    name  TEXT NOT NULL UNIQUE,
+    keys  INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+  ) STRICT;
+
+  -- Key and value, sealed with the app's key; name is a keyed digest of the key.
+  CREATE TABLE item (
+    id     INTEGER PRIMARY KEY,
+    app    INTEGER NOT NULL REFERENCES app (id),
+    name   BLOB NOT NULL,
+    sealed BLOB NOT NULL,
+    bytes  INTEGER NOT NULL,
+    UNIQUE (app, name)
+  ) STRICT;
+  `,
+];
+
+export interface StoredItem {
+  readonly name: Buffer;
+  readonly sealed: Buffer;
+}
+
+/** `memory.db`: sealed texts by app. Knows no key. Every method throws what SQLite says. */
+export class MemoryFile {
+  readonly #db: SqliteDatabase;
+
+  constructor(stateDir: string) {
+    this.#db = openDatabase({ file: join(stateDir, "memory.db"), durability: "full" });
+    try {
+      // What is deleted is overwritten with zeros in the page; nothing goes to files beside the database.
+      this.#db.pragma("secure_delete = ON");
+      this.#db.pragma("temp_store = MEMORY");
+      // Whoever waits does so outside, where the daemon goes on.
+      this.#db.pragma("busy_timeout = 0");
+      migrate(this.#db, migrations);
+    } catch (error) {
+      this.#db.close();
+      throw error;
+    }
+  }
+
+  apps(): readonly string[] {
+    return this.#db.prepare<[], string>("SELECT name FROM app").pluck().all();
+  }
+
+  appCount(): number {
+    return this.#db.prepare<[], number>("SELECT count(*) FROM app").pluck().get() ?? 0;
+  }
+
+  /** Undefined: this app keeps nothing. */
+  kept(app: string): Kept | undefined {
+    return this.#db.prepare<[string], Kept>("SELECT keys, bytes FROM app WHERE name = ?").get(app);
+  }
+
+  /** The bytes that count for the limit; undefined: there is no such item. */
+  bytesOf(app: string, name: Buffer): number | undefined {
+    return this.#db
+      .prepare<[string, Buffer], number>(
+        "SELECT item.bytes FROM item JOIN app ON app.id = item.app WHERE app.name = ? AND item.name = ?",
+      )
+      .pluck()
+      .get(app, name);
+  }
+
+  get(app: string, name: Buffer): Buffer | undefined {
+    return this.#db
+      .prepare<[string, Buffer], Buffer>(
+        "SELECT sealed FROM item JOIN app ON app.id = item.app WHERE app.name = ? AND item.name = ?",
+      )
+      .pluck()
+      .get(app, name);
+  }
+
+  /** In the order in which the keys were first set. */
+  list(app: string): readonly StoredItem[] {
+    return this.#db
+      .prepare<[string], StoredItem>(
+        "SELECT item.name, sealed FROM item JOIN app ON app.id = item.app WHERE app.name = ? ORDER BY item.id",
+      )
+      .all(app);
+  }
+
+  /** One transaction; on the disk when it returns. `kept` is what the app keeps with it. */
+  set(app: string, item: StoredItem & { readonly bytes: number }, kept: Kept): void {
+    this.#db
+      .transaction(() => {
+        const id = this.#db
+          .prepare<[string, number, number], number>(
+            `INSERT INTO app (name, keys, bytes) VALUES (?, ?, ?)
+             ON CONFLICT (name) DO UPDATE SET keys = excluded.keys, bytes = excluded.bytes
+             RETURNING id`,
+          )
+          .pluck()
+          .get(app, kept.keys, kept.bytes);
+        this.#db
+          .prepare(
+            `INSERT INTO item (app, name, sealed, bytes) VALUES (?, ?, ?, ?)
+             ON CONFLICT (app, name) DO UPDATE SET sealed = excluded.sealed, bytes = excluded.bytes`,
+          )
+          .run(id, item.name, item.sealed, item.bytes);
+      })
+      .immediate();
+  }
+
+  /** Removes every row of the app, in one transaction. */
+  wipe(app: string): void {
+    this.#db
+      .transaction(() => {
+        this.#db
+          .prepare("DELETE FROM item WHERE app = (SELECT id FROM app WHERE name = ?)")
+          .run(app);
+        this.#db.prepare("DELETE FROM app WHERE name = ?").run(app);
+      })
+      .immediate();
+  }
+
+  /**
+   * Moves the write-ahead log into the database and cuts it to nothing, so that what was overwritten or
+   * deleted is in no file. False: another program reads an older state, which needs that log.
+   */
+  truncateLog(): boolean {
+    const rows: unknown = this.#db.pragma("wal_checkpoint(TRUNCATE)");
+    const row: unknown = Array.isArray(rows) ? rows[0] : undefined;
+    return typeof row === "object" && row !== null && "busy" in row && row.busy === 0;
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}

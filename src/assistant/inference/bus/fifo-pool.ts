@@ -1,0 +1,94 @@
+import { execFile } from "node:child_process";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { AssistantError } from "../../errors.ts";
+import { type OpenedPipe, SessionPipe } from "./session-pipe.ts";
+
+const run = promisify(execFile);
+
+/** Made by one process, and made anew in the background when half of them are taken. */
+const BATCH = 32;
+/** A process that makes names in a folder takes milliseconds. */
+const MKFIFO_MS_MAX = 10_000;
+
+/**
+ * Pipes, made ahead. Node has no pipe(); a FIFO whose name is removed as soon as it is open is the same
+ * thing to whoever holds its ends, and the program that makes FIFOs is on every system.
+ */
+export class FifoPool implements AsyncDisposable {
+  readonly #dir: string;
+  readonly #names: string[] = [];
+  #made = 0;
+  #refill: Promise<void> | undefined;
+  #isEnded = false;
+
+  /** `dir` becomes a folder of the pool's own: what lies in it is removed. */
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  /** Rejects with `storage_failed` where no pipe can be made. */
+  async open(): Promise<OpenedPipe> {
+    for (let tries = 2; ; tries -= 1) {
+      const path = join(this.#dir, await this.#name());
+      try {
+        return SessionPipe.open(path);
+      } catch (error) {
+        const isGone = error instanceof Error && "code" in error && error.code === "ENOENT";
+        if (!isGone || tries === 0) throw noPipe(error);
+        // Somebody has tidied up the folder.
+        this.#names.length = 0;
+      }
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isEnded = true;
+    await this.#refill?.catch(() => {});
+    await rm(this.#dir, { recursive: true, force: true });
+  }
+
+  async #name(): Promise<string> {
+    for (;;) {
+      const name = this.#names.pop();
+      if (this.#names.length < BATCH / 2) {
+        const refill = this.#refilled();
+        // Who takes one has no need of the next batch; a failure comes again where nothing is left.
+        if (name !== undefined) refill.catch(() => {});
+        else await refill;
+      }
+      if (name !== undefined) return name;
+    }
+  }
+
+  #refilled(): Promise<void> {
+    this.#refill ??= this.#makeBatch().finally(() => {
+      this.#refill = undefined;
+    });
+    return this.#refill;
+  }
+
+  async #makeBatch(): Promise<void> {
+    if (this.#isEnded) throw new AssistantError("shutting_down", "the assistant is ending");
+    const isFirst = this.#made === 0;
+    const names = Array.from({ length: BATCH }, (_, index) => `${this.#made + index}`);
+    this.#made += BATCH;
+    try {
+      if (isFirst) await rm(this.#dir, { recursive: true, force: true });
+      await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+      await run("mkfifo", ["-m", "600", ...names], { cwd: this.#dir, timeout: MKFIFO_MS_MAX });
+      this.#names.push(...names);
+    } catch (error) {
+      throw noPipe(error);
+    }
+  }
+}
+
+function noPipe(cause: unknown): AssistantError {
+  return new AssistantError(
+    "storage_failed",
+    "no pipe can be made for a session; check that the program mkfifo is installed, that the runtime directory can be written, and that the limit of open files is not reached",
+    { cause },
+  );
+}

@@ -1,0 +1,214 @@
+import { randomBytes } from "node:crypto";
+import { closeSync } from "node:fs";
+import { join } from "node:path";
+import type { Clock } from "../../../base/clock.ts";
+import { type Logger, silentLogger } from "../../../base/logger.ts";
+import { readOptions } from "../../bus/options.ts";
+import type { Bus, BusCall, BusMethod } from "../../bus/port.ts";
+import { AssistantError } from "../../errors.ts";
+import type { InferenceService } from "../service-port.ts";
+import { FifoPool } from "./fifo-pool.ts";
+import type { Finished } from "./finished.ts";
+import { Session } from "./session.ts";
+import { embedRequestOf, generateRequestOf } from "./session-requests.ts";
+
+export interface InferenceObjectsOptions {
+  readonly bus: Bus;
+  readonly service: InferenceService;
+  /** Of this user alone, absolute, on a file system that can have FIFOs; gets the folder `pipes`. */
+  readonly runtimeDir: string;
+  readonly clock: Clock;
+  readonly logger?: Logger | undefined;
+  /** What Ping answers: `berth 0.1.0`. */
+  readonly daemon: string;
+}
+
+const PATH = "/dev/assistant/Inference1";
+const INTERFACE = "dev.assistant.Inference1";
+const SESSION_INTERFACE = "dev.assistant.Inference1.Session";
+const INTERFACE_VERSION = 1;
+
+/** A client has one for each conversation; more than these is one that forgets to close them. */
+const SESSIONS_OF_ONE_MAX = 64;
+/** Each takes two descriptors and, with a message in it, the memory of a pipe, of which a user has 1,024 in full size. */
+const SESSIONS_MAX = 1_024;
+
+/** A session as its owner has it. */
+interface Owned {
+  readonly session: Session;
+  readonly owner: string;
+  /** Ends everything, and takes the object off the bus. */
+  readonly release: (why: string) => void;
+}
+
+/**
+ * `dev.assistant.Inference1` and its sessions. A session belongs to the connection that opened it: another one
+ * may see its state and call nothing, and it is released when its owner leaves the bus.
+ */
+export class InferenceObjects implements AsyncDisposable {
+  readonly #options: InferenceObjectsOptions;
+  readonly #logger: Logger;
+  readonly #pool: FifoPool;
+  readonly #background = new Set<Promise<void>>();
+  readonly #sessions = new Map<string, Owned>();
+  /** Sessions by owner, those included that are being opened. */
+  readonly #counts = new Map<string, number>();
+  #count = 0;
+  #isEnding = false;
+  readonly #unserve: () => void;
+
+  constructor(options: InferenceObjectsOptions) {
+    this.#options = options;
+    this.#logger = options.logger ?? silentLogger;
+    this.#pool = new FifoPool(join(options.runtimeDir, "pipes"));
+    this.#unserve = options.bus.serve(PATH, {
+      name: INTERFACE,
+      methods: {
+        Ping: () => [options.daemon],
+        OpenSession: (call) => this.#openSession(call),
+      },
+      properties: { Version: () => INTERFACE_VERSION },
+    });
+  }
+
+  /** How many there are now, for /metrics. */
+  get sessionCount(): number {
+    return this.#sessions.size;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isEnding = true;
+    this.#unserve();
+    for (const { release } of this.#sessions.values()) release("the assistant is ending");
+    while (this.#background.size > 0) await Promise.all(this.#background);
+    await this.#pool[Symbol.asyncDispose]();
+  }
+
+  async #openSession({ caller, args, signal }: BusCall): Promise<readonly [string, number]> {
+    const { model_hint: hint } = readOptions({ model_hint: "s" }, args[0]);
+    const model = hint === "" ? undefined : hint;
+    const giveBack = this.#takePlace(caller.connection);
+    try {
+      if (model !== undefined && !(await this.#options.service.model(model)))
+        throw new AssistantError("model_not_found", `there is no model ${quoted(model)}`, {
+          param: "model_hint",
+        });
+      const { pipe, readEnd } = await this.#pool.open();
+      if (signal.aborted || this.#isEnding) {
+        closeSync(readEnd);
+        pipe.close();
+        throw new AssistantError("shutting_down", "the session was not opened: its caller is gone");
+      }
+      const path = `${PATH}/session/${randomBytes(8).toString("hex")}`;
+      const session = new Session({
+        pipe,
+        service: this.#options.service,
+        clock: this.#options.clock,
+        background: (task) => this.#keep(task()),
+        onFinished: (finished) => this.#tell(path, caller.connection, finished),
+        onFault: (err) => this.#logger.error({ err, session: path }, "a generation failed"),
+      });
+      this.#serve(path, session, model, caller.connection, giveBack);
+      return [path, readEnd];
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  }
+
+  #serve(
+    path: string,
+    session: Session,
+    model: string | undefined,
+    owner: string,
+    giveBack: () => void,
+  ): void {
+    const { bus } = this.#options;
+    const release = (why: string) => {
+      if (!this.#sessions.delete(path)) return;
+      session.close(why);
+      unserve();
+      forget();
+      giveBack();
+    };
+    const unserve = bus.serve(path, {
+      name: SESSION_INTERFACE,
+      methods: this.#methods({ session, owner, release }, model),
+      properties: { State: () => session.state, Version: () => INTERFACE_VERSION },
+    });
+    this.#sessions.set(path, { session, owner, release });
+    const forget = bus.whenGone(owner, () => release("its owner has left the bus"));
+  }
+
+  #methods(owned: Owned, model: string | undefined): Readonly<Record<string, BusMethod>> {
+    const { session, owner, release } = owned;
+    const ofOwner =
+      (method: BusMethod): BusMethod =>
+      (call) => {
+        if (call.caller.connection === owner) return method(call);
+        throw new AssistantError("forbidden", "this session belongs to another connection");
+      };
+    return {
+      Generate: ofOwner(async ({ args }) => {
+        await session.generate(generateRequestOf(model, args));
+        return [];
+      }),
+      Embed: ofOwner(async ({ args, signal }) => {
+        const request = embedRequestOf(model, args);
+        const ended = AbortSignal.any([signal, session.signal]);
+        const { vectors } = await this.#options.service.embed(request, ended);
+        return [vectors.map((vector) => [...vector])];
+      }),
+      Cancel: ofOwner(() => {
+        session.cancel();
+        return [];
+      }),
+      Close: ofOwner(() => {
+        release("the session was closed");
+        return [];
+      }),
+    };
+  }
+
+  #keep(work: Promise<void>): void {
+    const kept = work
+      .catch((err: unknown) => this.#logger.error({ err }, "a session's work failed"))
+      .finally(() => this.#background.delete(kept));
+    this.#background.add(kept);
+  }
+
+  #tell(path: string, owner: string, { status, detailJson }: Finished): void {
+    const args = [status, detailJson];
+    this.#options.bus.emit({ path, interface: SESSION_INTERFACE, name: "Finished", args }, owner);
+  }
+
+  /** Room for one more session; throws `limits_exceeded`. What it returns gives it back, once. */
+  #takePlace(owner: string): () => void {
+    const count = this.#counts.get(owner) ?? 0;
+    if (count >= SESSIONS_OF_ONE_MAX)
+      throw tooMany(`this connection has ${SESSIONS_OF_ONE_MAX} sessions open`);
+    if (this.#count >= SESSIONS_MAX) throw tooMany(`${SESSIONS_MAX} sessions are open`);
+    this.#counts.set(owner, count + 1);
+    this.#count += 1;
+    let isTaken = true;
+    return () => {
+      if (!isTaken) return;
+      isTaken = false;
+      this.#count -= 1;
+      const left = (this.#counts.get(owner) ?? 1) - 1;
+      if (left === 0) this.#counts.delete(owner);
+      else this.#counts.set(owner, left);
+    };
+  }
+}
+
+function tooMany(what: string): AssistantError {
+  return new AssistantError(
+    "limits_exceeded",
+    `${what}, which is the most; close one that is not needed`,
+  );
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 64 ? `${text.slice(0, 63)}…` : text);
+}

@@ -1,0 +1,102 @@
+import type { BusValue } from "../../../base/session-bus/port.ts";
+import { readOptions } from "../../bus/options.ts";
+import { AssistantError } from "../../errors.ts";
+import type { EmbedRequest, GenerateRequest, Guide } from "../service-port.ts";
+
+/** As large as a request over HTTP may be. */
+const BYTES_MAX = 4 * 1024 * 1024;
+const TEXTS_MAX = 2_048;
+
+const params = { schema: "s", max_tokens: "u", priority: "s" } as const;
+
+/**
+ * What Generate asks for. The prompt goes to the model as it stands, without a chat template: that is for
+ * chats, which have turns, and go over HTTP. Throws `invalid_request` or `payload_too_large`, with `param`.
+ */
+export function generateRequestOf(
+  model: string | undefined,
+  args: readonly BusValue[],
+): GenerateRequest {
+  const prompt = textOf(args[0], "prompt");
+  const given = readOptions(params, args[1]);
+  if (given.max_tokens === 0)
+    throw refused("max_tokens", "is 0, and has to be 1 or more; leave it out for the default");
+  return {
+    model,
+    prompts: [{ kind: "text", text: prompt }],
+    n: 1,
+    sampling: {},
+    maxTokens: given.max_tokens,
+    stop: [],
+    priority: priorityOf(given.priority),
+    guide: guideOf(given.schema),
+    toolChoice: { kind: "none" },
+    parallelToolCalls: false,
+    isStreamed: true,
+    keepAliveMs: undefined,
+  };
+}
+
+/** Throws `invalid_request` or `payload_too_large`. */
+export function embedRequestOf(model: string | undefined, args: readonly BusValue[]): EmbedRequest {
+  const given = args[0];
+  const texts = (Array.isArray(given) ? given : []).map((text, index) =>
+    textOf(text, `texts[${index}]`),
+  );
+  if (texts.length === 0) throw refused("texts", "has to have at least 1 text");
+  if (texts.length > TEXTS_MAX) throw refused("texts", `may have at most ${TEXTS_MAX} texts`);
+  const empty = texts.indexOf("");
+  if (empty !== -1) throw refused(`texts[${empty}]`, "is empty");
+  checkSize(
+    "texts",
+    texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0),
+  );
+  return { model, texts, priority: "interactive", keepAliveMs: undefined };
+}
+
+function textOf(value: BusValue | undefined, param: string): string {
+  if (typeof value !== "string") throw refused(param, "has to be a string");
+  checkSize(param, Buffer.byteLength(value));
+  return value;
+}
+
+function checkSize(param: string, bytes: number): void {
+  if (bytes > BYTES_MAX)
+    throw new AssistantError(
+      "payload_too_large",
+      `${param} has ${bytes} bytes; at most ${BYTES_MAX} are possible`,
+      { param },
+    );
+}
+
+function priorityOf(priority: string | undefined): "interactive" | "background" {
+  if (priority === undefined) return "interactive";
+  if (priority === "interactive" || priority === "background") return priority;
+  throw refused("priority", 'has to be "interactive" or "background"');
+}
+
+function guideOf(text: string | undefined): Guide {
+  if (text === undefined) return { kind: "none" };
+  checkSize("schema", Buffer.byteLength(text));
+  const schema = parsed(text);
+  const isSchema =
+    typeof schema === "boolean" ||
+    (typeof schema === "object" && schema !== null && !Array.isArray(schema));
+  if (!isSchema) throw refused("schema", "has to be a JSON Schema: an object, true or false");
+  return { kind: "json_schema", name: undefined, schema, strict: false };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    // V8 quotes the text around the fault; the place is enough.
+    const place = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined;
+    const where = place === undefined ? "it ends too early" : `at character ${Number(place) + 1}`;
+    throw refused("schema", `is not JSON: ${where}`);
+  }
+}
+
+function refused(param: string, why: string): AssistantError {
+  return new AssistantError("invalid_request", `${param} ${why}`, { param });
+}

@@ -1,0 +1,85 @@
+import { type Clock, delay } from "../base/clock.ts";
+import type { Logger } from "../base/logger.ts";
+import type { ContextEmbedder } from "./context/port.ts";
+import type { InferenceService } from "./inference/service-port.ts";
+
+/** A model that has to be loaded for this first. */
+const FIRST_MS_MAX = 60_000;
+/** The system instance may start after the companion, or be without the model for a while. */
+const AGAIN_MS = 30_000;
+
+interface Wanted {
+  readonly service: InferenceService;
+  /** Id or alias. */
+  readonly model: string;
+  readonly logger: Logger;
+}
+
+/**
+ * Looks for the embedding model until it is there, and tells of it once. Nothing waits for that: a companion
+ * is up without it. Its end does not wait for what is being asked.
+ */
+export class AwaitedEmbedder implements Disposable {
+  readonly #ending = new AbortController();
+
+  constructor(
+    options: Wanted & { readonly clock: Clock; readonly onFound: (found: ContextEmbedder) => void },
+  ) {
+    void this.#look(options);
+  }
+
+  [Symbol.dispose](): void {
+    this.#ending.abort();
+  }
+
+  /** Never rejects. */
+  async #look({
+    clock,
+    onFound,
+    ...wanted
+  }: Wanted & {
+    readonly clock: Clock;
+    readonly onFound: (found: ContextEmbedder) => void;
+  }): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted) {
+      const found = await modelEmbedder({ ...wanted, signal });
+      if (signal.aborted) return;
+      if (found) return onFound(found);
+      await delay(clock, AGAIN_MS, signal).catch(() => {});
+    }
+  }
+}
+
+/**
+ * Vectors by an embedding model of the person's choice; each request to it is in the ledger like any other,
+ * as background work. Undefined where it cannot be had now; the log says why.
+ */
+export async function modelEmbedder(
+  options: Wanted & { readonly signal?: AbortSignal | undefined },
+): Promise<ContextEmbedder | undefined> {
+  const { service, model, logger } = options;
+  const embed = async (texts: readonly string[], signal: AbortSignal) => {
+    const request = { model, texts, priority: "background", keepAliveMs: undefined } as const;
+    return (await service.embed(request, signal)).vectors;
+  };
+  try {
+    const known = await service.model(model);
+    const dimensions = known?.embeddingLength ?? (await first(embed, options.signal))?.length;
+    if (dimensions === undefined) throw new Error("it gave no vector");
+    return { id: `model:${known?.id ?? model}:${dimensions}`, dimensions, embed };
+  } catch (error) {
+    if (options.signal?.aborted !== true)
+      logger.warn({ model, err: error }, "the embedding model cannot be had; search does without");
+    return undefined;
+  }
+}
+
+async function first(
+  embed: ContextEmbedder["embed"],
+  signal: AbortSignal | undefined,
+): Promise<Float32Array | undefined> {
+  const limit = AbortSignal.timeout(FIRST_MS_MAX);
+  const [vector] = await embed(["dimensions"], signal ? AbortSignal.any([signal, limit]) : limit);
+  return vector;
+}

@@ -1,0 +1,186 @@
+import { BoundedReader, NoSuchDescriptorError, TooManyValuesError } from "./values.ts";
+import type { TypeTree } from "./wire-format.ts";
+
+/** Before the fields: byte order, type, flags, version, length of the body, serial, length of the fields. */
+const FIXED_BYTES = 16;
+/** What D-Bus allows for an array, as which the fields are sent. */
+const FIELDS_BYTES_MAX = 64 * 2 ** 20;
+/** There are nine fields of a few values each; a message with more is passed over. */
+const FIELD_VALUES_MAX = 4096;
+/** D-Bus has no bound for paths, and no object of anybody's has a longer one. */
+const PATH_LENGTH_MAX = 64 * 1024;
+const LITTLE_ENDIAN = "l".charCodeAt(0);
+const BIG_ENDIAN = "B".charCodeAt(0);
+
+const FIELDS: TypeTree = {
+  type: "(",
+  child: [
+    { type: "y", child: [] },
+    { type: "v", child: [] },
+  ],
+};
+
+/** A message as it came, its body not read yet. */
+export interface Frame {
+  readonly type: number;
+  readonly flags: number;
+  readonly serial: number;
+  /** Undefined also where it was longer than any object's. */
+  readonly path: string | undefined;
+  readonly interface: string | undefined;
+  readonly member: string | undefined;
+  readonly errorName: string | undefined;
+  readonly replySerial: number | undefined;
+  readonly destination: string | undefined;
+  readonly sender: string | undefined;
+  readonly signature: string;
+  /** How many descriptors belong to it. */
+  readonly fdCount: number;
+  readonly endian: number;
+  /** Undefined: it was longer than is taken, and was thrown away as it came. */
+  readonly body: Buffer | undefined;
+}
+
+/** What came is no D-Bus: the connection cannot go on. */
+export class BrokenStreamError extends Error {}
+
+/** Cuts what comes from a bus into messages. A body that is too long is never held in memory. */
+export class FrameReader {
+  readonly #bodyBytesMax: number;
+  readonly #onFrame: (frame: Frame) => void;
+  #chunks: Buffer[] = [];
+  #held = 0;
+  #needed = FIXED_BYTES;
+  #fixed: Fixed | undefined;
+  #skipping = 0;
+
+  constructor(bodyBytesMax: number, onFrame: (frame: Frame) => void) {
+    this.#bodyBytesMax = bodyBytesMax;
+    this.#onFrame = onFrame;
+  }
+
+  /** Throws BrokenStreamError. */
+  push(chunk: Buffer): void {
+    const skipped = Math.min(this.#skipping, chunk.length);
+    this.#skipping -= skipped;
+    if (skipped === chunk.length) return;
+    this.#chunks.push(skipped > 0 ? chunk.subarray(skipped) : chunk);
+    this.#held += chunk.length - skipped;
+    while (this.#held >= this.#needed) this.#step();
+  }
+
+  #step(): void {
+    if (!this.#fixed) {
+      this.#fixed = fixedOf(this.#take(FIXED_BYTES));
+      const { fieldsBytes, bodyBytes } = this.#fixed;
+      if (fieldsBytes > FIELDS_BYTES_MAX) {
+        throw new BrokenStreamError("a message has longer fields than a bus lets through");
+      }
+      this.#needed = padded(fieldsBytes) + (bodyBytes > this.#bodyBytesMax ? 0 : bodyBytes);
+      return;
+    }
+    const fixed = this.#fixed;
+    const bytes = this.#take(this.#needed);
+    const isTooLong = fixed.bodyBytes > this.#bodyBytesMax;
+    this.#fixed = undefined;
+    this.#needed = FIXED_BYTES;
+    const body = isTooLong ? undefined : bytes.subarray(padded(fixed.fieldsBytes));
+    if (isTooLong) this.#skip(fixed.bodyBytes);
+    let frame: Frame;
+    try {
+      frame = frameOf(fixed, bytes, body);
+    } catch (error) {
+      if (error instanceof TooManyValuesError || error instanceof NoSuchDescriptorError) return;
+      throw error;
+    }
+    this.#onFrame(frame);
+  }
+
+  #skip(bytes: number): void {
+    const held = Math.min(bytes, this.#held);
+    this.#take(held);
+    this.#skipping = bytes - held;
+    this.#needed = FIXED_BYTES;
+  }
+
+  #take(bytes: number): Buffer {
+    const [first] = this.#chunks;
+    // One copy of a long message when all of it is there, rather than one for each piece that comes.
+    const all =
+      this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks, this.#held);
+    this.#held -= bytes;
+    this.#chunks = this.#held > 0 ? [all.subarray(bytes)] : [];
+    return all.subarray(0, bytes);
+  }
+}
+
+interface Fixed {
+  readonly endian: number;
+  readonly type: number;
+  readonly flags: number;
+  readonly serial: number;
+  readonly bodyBytes: number;
+  readonly fieldsBytes: number;
+}
+
+function fixedOf(bytes: Buffer): Fixed {
+  const endian = bytes.readUInt8(0);
+  if (endian !== LITTLE_ENDIAN && endian !== BIG_ENDIAN) {
+    throw new BrokenStreamError("what came over the bus connection is no message");
+  }
+  const read = (at: number) =>
+    endian === LITTLE_ENDIAN ? bytes.readUInt32LE(at) : bytes.readUInt32BE(at);
+  return {
+    endian,
+    type: bytes.readUInt8(1),
+    flags: bytes.readUInt8(2),
+    bodyBytes: read(4),
+    serial: read(8),
+    fieldsBytes: read(12),
+  };
+}
+
+/** Throws as BoundedReader does. */
+function frameOf(fixed: Fixed, bytes: Buffer, body: Buffer | undefined): Frame {
+  const fields = new Map<unknown, unknown>();
+  const reader = new BoundedReader(bytes, {
+    endian: fixed.endian,
+    fds: [],
+    valuesMax: FIELD_VALUES_MAX,
+  });
+  for (const field of reader.readArray(FIELDS, fixed.fieldsBytes)) {
+    const [code, variant] = Array.isArray(field) ? field : [];
+    const [, values] = Array.isArray(variant) ? variant : [];
+    fields.set(code, Array.isArray(values) ? values[0] : undefined);
+  }
+  const text = (code: number): string | undefined => {
+    const value = fields.get(code);
+    return typeof value === "string" ? value : undefined;
+  };
+  const count = (code: number): number | undefined => {
+    const value = fields.get(code);
+    return typeof value === "number" ? value : undefined;
+  };
+  const path = text(1);
+  return {
+    type: fixed.type,
+    flags: fixed.flags,
+    serial: fixed.serial,
+    path: path !== undefined && path.length > PATH_LENGTH_MAX ? undefined : path,
+    interface: text(2),
+    member: text(3),
+    errorName: text(4),
+    replySerial: count(5),
+    destination: text(6),
+    sender: text(7),
+    signature: text(8) ?? "",
+    fdCount: count(9) ?? 0,
+    endian: fixed.endian,
+    body,
+  };
+}
+
+/** Fields are followed by as many bytes as make a multiple of eight. */
+function padded(length: number): number {
+  return Math.ceil(length / 8) * 8;
+}

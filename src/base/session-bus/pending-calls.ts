@@ -1,0 +1,45 @@
+import { BusCallError, type BusValue } from "./port.ts";
+
+interface PendingCall {
+  resolve(answer: readonly BusValue[]): void;
+  reject(error: unknown): void;
+}
+
+/** Calls that wait for their answers, by their serial numbers. Each is settled once. */
+export class PendingCalls {
+  readonly #calls = new Map<number, PendingCall & { readonly stop: () => void }>();
+
+  add(
+    serial: number,
+    options: { readonly signal: AbortSignal; readonly timeoutMs: number },
+    call: PendingCall,
+  ): void {
+    const onAbort = () => this.take(serial)?.reject(options.signal.reason);
+    const timer = setTimeout(() => {
+      const late = new BusCallError(
+        "org.freedesktop.DBus.Error.NoReply",
+        `no answer came within ${options.timeoutMs} ms`,
+      );
+      this.take(serial)?.reject(late);
+    }, options.timeoutMs);
+    const stop = () => {
+      clearTimeout(timer);
+      options.signal.removeEventListener("abort", onAbort);
+    };
+    options.signal.addEventListener("abort", onAbort, { once: true });
+    this.#calls.set(serial, { ...call, stop });
+  }
+
+  /** Undefined: nobody waits for it, or not any more. */
+  take(serial: number | undefined): PendingCall | undefined {
+    const found = serial === undefined ? undefined : this.#calls.get(serial);
+    if (!found || serial === undefined) return undefined;
+    this.#calls.delete(serial);
+    found.stop();
+    return found;
+  }
+
+  rejectAll(error: Error): void {
+    for (const serial of this.#calls.keys()) this.take(serial)?.reject(error);
+  }
+}

@@ -1,0 +1,151 @@
+import type { BusCallOptions, BusConnection } from "./connection.ts";
+import type { Frame } from "./frame-reader.ts";
+import {
+  BusCallError,
+  type BusMethodCall,
+  type BusSignalRule,
+  type BusValue,
+  type ReceivedSignal,
+} from "./port.ts";
+import { textOf } from "./values.ts";
+
+const BUS = "org.freedesktop.DBus";
+const BUS_PATH = "/org/freedesktop/DBus";
+const BUS_TIMEOUT_MS = 10_000;
+
+interface Subscription {
+  readonly rule: BusSignalRule;
+  readonly listener: (signal: ReceivedSignal) => void;
+}
+
+/**
+ * Signals of a connection. A bus delivers what any of the connection's rules asks for, and anybody can send
+ * a signal to one connection without any rule: so who sent it is looked at here, for each subscription.
+ */
+export class SignalSubscriptions {
+  readonly #subscriptions = new Set<Subscription>();
+  /** Of well-known names that are subscribed to; "" while nobody has it. */
+  readonly #owners = new Map<string, string>();
+  #connection: BusConnection | undefined;
+
+  start(connection: BusConnection): void {
+    this.#connection = connection;
+  }
+
+  async add(rule: BusSignalRule, listener: (signal: ReceivedSignal) => void): Promise<() => void> {
+    const subscription: Subscription = { rule, listener };
+    // The bus counts equal rules, so that each subscription can have its own.
+    const rules = isWellKnown(rule.sender)
+      ? [ownerRuleText(rule.sender), ruleText(rule)]
+      : [ruleText(rule)];
+    const remove = () => {
+      this.#subscriptions.delete(subscription);
+      if (![...this.#subscriptions].some((other) => other.rule.sender === rule.sender)) {
+        this.#owners.delete(rule.sender);
+      }
+      for (const text of rules.splice(0)) {
+        this.#ask("RemoveMatch", "s", [text]).catch(() => {}); // no connection, no rule
+      }
+    };
+    this.#subscriptions.add(subscription);
+    try {
+      for (const text of rules) await this.#ask("AddMatch", "s", [text]);
+      if (isWellKnown(rule.sender)) await this.#askOwner(rule.sender);
+      return remove;
+    } catch (error) {
+      remove();
+      throw error;
+    }
+  }
+
+  onSignal(frame: Frame, connection: BusConnection): void {
+    const isOwnerChange =
+      frame.sender === BUS && frame.interface === BUS && frame.member === "NameOwnerChanged";
+    const fitting = [...this.#subscriptions].filter(({ rule }) => this.#fits(rule, frame));
+    if (!isOwnerChange && fitting.length === 0) return;
+    let args: readonly BusValue[];
+    try {
+      args = connection.read(frame, []);
+    } catch {
+      return; // too long, or with descriptors, which no signal of ours has
+    }
+    const [name, , owner] = args;
+    if (isOwnerChange && typeof name === "string" && this.#owners.has(name)) {
+      this.#owners.set(name, textOf(owner));
+    }
+    for (const { listener } of fitting) listener({ sender: frame.sender ?? "", args });
+  }
+
+  #fits(rule: BusSignalRule, frame: Frame): boolean {
+    const sender = isWellKnown(rule.sender) ? this.#owners.get(rule.sender) : rule.sender;
+    return (
+      frame.sender === sender &&
+      frame.path === rule.path &&
+      frame.interface === rule.interface &&
+      frame.member === rule.member
+    );
+  }
+
+  async #askOwner(name: string): Promise<void> {
+    if (!this.#owners.has(name)) this.#owners.set(name, "");
+    try {
+      // At once, not in a later turn: a signal of the owner may be the very next message.
+      await this.#ask("GetNameOwner", "s", [name], ([owner]) => {
+        this.#owners.set(name, textOf(owner));
+      });
+    } catch (error) {
+      const isUnowned = error instanceof BusCallError && error.busName.endsWith(".NameHasNoOwner");
+      if (!isUnowned) throw error;
+    }
+  }
+
+  async #ask(
+    member: string,
+    signature: string,
+    args: readonly BusValue[],
+    onAnswer?: (answer: readonly BusValue[]) => void,
+  ): Promise<void> {
+    const method: BusMethodCall = {
+      destination: BUS,
+      path: BUS_PATH,
+      interface: BUS,
+      member,
+      signature,
+      args,
+    };
+    const options: BusCallOptions = {
+      signal: new AbortController().signal,
+      timeoutMs: BUS_TIMEOUT_MS,
+    };
+    await this.#connection?.call(method, options, onAnswer);
+  }
+}
+
+function ruleText(rule: BusSignalRule): string {
+  return matchRule({
+    sender: rule.sender,
+    path: rule.path,
+    interface: rule.interface,
+    member: rule.member,
+  });
+}
+
+function ownerRuleText(name: string): string {
+  return matchRule({
+    sender: BUS,
+    path: BUS_PATH,
+    interface: BUS,
+    member: "NameOwnerChanged",
+    arg0: name,
+  });
+}
+
+/** Names and paths hold nothing that a rule would have to quote. */
+function matchRule(keys: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(keys).map(([key, value]) => `${key}='${value.replaceAll("'", "")}'`);
+  return ["type='signal'", ...pairs].join(",");
+}
+
+function isWellKnown(name: string): boolean {
+  return !name.startsWith(":") && name !== BUS;
+}

@@ -1,0 +1,27 @@
+/** Bytes to and from a bus, and descriptors where the transport can carry them. */
+export interface BusTransport {
+  readonly canPassFds: boolean;
+
+  /** Once, before anything can be lost: nothing is read before this. */
+  start(receiver: TransportReceiver): void;
+
+  /**
+   * `done` is called exactly once: when all has been handed to the system, or will never be. Descriptors are
+   * no longer needed then.
+   */
+  write(data: Buffer, fds: readonly number[], done: () => void): void;
+
+  /** Bytes that were written and that the system has not taken yet. */
+  readonly pendingBytes: number;
+
+  /** Lets go of the connection, soon; `onClosed` follows. Safe to repeat. */
+  destroy(): void;
+}
+
+export interface TransportReceiver {
+  /** Before the `onData` with the first byte of the message that they came with. */
+  onFds(fds: readonly number[]): void;
+  onData(chunk: Buffer): void;
+  /** Once, by whatever way the connection ended. */
+  onClosed(): void;
+}

@@ -1,0 +1,71 @@
+import { createRequire } from "node:module";
+
+/**
+ * dbus-next's reading and writing of values. Its MessageBus and connection are not used: they give the
+ * descriptors of messages that arrive together to the first of them, throw out of stream events where a
+ * body cannot be read, and leave a rejection that nobody handles where the bus refuses the connection.
+ */
+
+/** Of a signature: `a{sv}` is a, with a child { that has the children s and v. */
+export interface TypeTree {
+  readonly type: string;
+  readonly child: readonly TypeTree[];
+}
+
+/** A message as dbus-next's writer takes it: variants as [signature, value], dictionaries as pairs. */
+export interface WireMessage {
+  readonly type: number;
+  readonly flags?: number;
+  readonly serial: number;
+  readonly path?: string | undefined;
+  readonly interface?: string | undefined;
+  readonly member?: string | undefined;
+  readonly errorName?: string | undefined;
+  readonly replySerial?: number | undefined;
+  readonly destination?: string | undefined;
+  readonly signature?: string;
+  readonly body?: readonly unknown[];
+}
+
+interface ValueReader {
+  pos: number;
+  align(power: number): void;
+  /** Values as they are written, but variants as [[tree], [value]]. */
+  readTree(tree: TypeTree): unknown;
+  readArray(element: TypeTree, byteLength: number): unknown[];
+  readStruct(trees: readonly TypeTree[]): unknown[];
+}
+
+type ValueReaderClass = new (
+  buffer: Buffer,
+  startPos: number,
+  endian: number,
+  fds: readonly number[],
+  options: { readonly ayBuffer: boolean },
+) => ValueReader;
+
+const require = createRequire(import.meta.url);
+
+/** The bytes of a message, and its descriptors in their order. Throws where a value does not fit its type. */
+export const { marshall: writeMessage } =
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a file that the library's types leave out, at a fixed version
+  require("dbus-next/lib/message.js") as {
+    readonly marshall: (message: WireMessage) => [Buffer, number[]];
+  };
+
+/** Throws where it is none. */
+export const { parseSignature } =
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as above
+  require("dbus-next/lib/signature.js") as {
+    readonly parseSignature: (signature: string) => TypeTree[];
+  };
+
+export const ValueReader =
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as above
+  require("dbus-next/lib/dbus-buffer.js") as ValueReaderClass;
+
+export function signatureOf(tree: TypeTree): string {
+  const inner = tree.child.map((child) => signatureOf(child)).join("");
+  if (tree.type === "(") return `(${inner})`;
+  return tree.type === "{" ? `{${inner}}` : `${tree.type}${inner}`;
+}

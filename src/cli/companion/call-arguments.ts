@@ -1,0 +1,68 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { BerthError, messageOf } from "../../base/errors.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+import { readAll } from "../read-input.ts";
+
+/** As much as a frame to an app may hold. */
+const BYTES_MAX = 4 * 1024 * 1024;
+const example = `'{"title": "Milk"}', title=Milk, count:=2, @FILE or -`;
+
+/**
+ * The arguments of a call as JSON text: JSON as it is, `-` for standard input, `@FILE`, or pairs, of which
+ * `key=text` is a string and `key:=json` anything. Without words there are none. What JSON says is the
+ * companion's to judge, which knows the tool. Throws UsageError.
+ */
+export async function callArguments(cli: Cli, words: readonly string[]): Promise<string> {
+  const [first] = words;
+  if (first === undefined) return "{}";
+  if (words.length === 1) {
+    if (first === "-") return textOf(await readAll(cli.io.input, BYTES_MAX), "standard input");
+    if (first.startsWith("@")) return readArgumentFile(cli, first.slice(1));
+    if (/^\s*[{[]/.test(first)) return first;
+  }
+  return JSON.stringify(fromPairs(words));
+}
+
+function fromPairs(words: readonly string[]): Record<string, unknown> {
+  const found = new Map<string, unknown>();
+  for (const word of words) {
+    const match = /^([^=:]+)(:?=)(.*)$/s.exec(word);
+    const [, key = "", sign, value = ""] = match ?? [];
+    if (match === null)
+      throw new UsageError(`"${word}" is neither JSON nor KEY=TEXT`, `write ${example}`);
+    if (found.has(key)) throw new UsageError(`"${key}" is given twice`);
+    found.set(key, sign === "=" ? value : parsed(word, value));
+  }
+  return Object.fromEntries(found);
+}
+
+function parsed(word: string, value: string): unknown {
+  try {
+    return JSON.parse(value);
+  } catch {
+    throw new UsageError(
+      `what stands behind := in "${word}" is not JSON`,
+      "a text is KEY=TEXT; numbers, true, null, lists and objects are KEY:=JSON",
+    );
+  }
+}
+
+function readArgumentFile(cli: Cli, path: string): string {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(resolve(cli.io.workingDirectory, path));
+  } catch (error) {
+    throw new BerthError("invalid_request", `cannot read ${path}: ${messageOf(error)}`);
+  }
+  return textOf(bytes, path);
+}
+
+function textOf(bytes: Buffer, origin: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new BerthError("invalid_request", `${origin} is not UTF-8 text`);
+  }
+}

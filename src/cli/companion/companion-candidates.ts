@@ -1,0 +1,48 @@
+import { toolRows, waitingCalls } from "../../client/bus/agent-wire.ts";
+import type { Cli } from "../cli.ts";
+import type { Candidate, Source } from "../completion/candidates.ts";
+import { connectCompanion } from "./connect.ts";
+import { shownLine } from "./untrusted-text.ts";
+
+const COMPANION = "dev.assistant.Agent1";
+
+/** What a companion that runs knows: nobody's Tab starts one. Rejects where there is no bus. */
+export async function companionCandidates(
+  cli: Cli,
+  source: Extract<Source, { type: "tool-apps" | "tools" | "parked-calls" }>,
+  signal: AbortSignal,
+): Promise<Candidate[]> {
+  const { bus, agent } = await connectCompanion(cli, signal);
+  await using _ = bus;
+  const [isRunning] = await bus.call(
+    {
+      destination: "org.freedesktop.DBus",
+      path: "/org/freedesktop/DBus",
+      interface: "org.freedesktop.DBus",
+      member: "NameHasOwner",
+      signature: "s",
+      args: [COMPANION],
+    },
+    { signal, timeoutMs: 1000 },
+  );
+  if (isRunning !== true) return [];
+  if (source.type === "parked-calls")
+    return waitingCalls(await agent.listParked(signal)).map(({ callId, spec }) => ({
+      value: String(callId),
+      description: shownLine(`${spec.appName}: ${spec.title}`),
+    }));
+  const tools = toolRows(await agent.listTools(signal));
+  if (source.type === "tools")
+    return tools
+      .filter(({ appId }) => appId === source.appId)
+      .map(({ name, tier, description }) => ({
+        value: shownLine(name),
+        description: shownLine(`${tier}: ${description}`),
+      }));
+  const counts = new Map<string, number>();
+  for (const { appId } of tools) counts.set(appId, (counts.get(appId) ?? 0) + 1);
+  return [...counts].map(([appId, count]) => ({
+    value: shownLine(appId),
+    description: `${count} ${count === 1 ? "tool" : "tools"}`,
+  }));
+}

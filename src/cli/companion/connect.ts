@@ -1,0 +1,66 @@
+import { BerthError, isAbort } from "../../base/errors.ts";
+import type { SessionBus } from "../../base/session-bus/port.ts";
+import type { AgentClient } from "../../client/bus/agent-client.ts";
+import type { ContextClient } from "../../client/bus/context-client.ts";
+import type { Cli } from "../cli.ts";
+import { UsageError } from "../failure.ts";
+
+/** The companion of this user, over the session bus. Nobody has been asked yet whether it runs. */
+export interface Companion {
+  readonly bus: SessionBus;
+  readonly agent: AgentClient;
+  readonly context: ContextClient;
+}
+
+/** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
+const INTERRUPTED = 130;
+
+/**
+ * Works with the companion, and leaves the bus again. Ctrl-C aborts the signal and ends the verb with 130;
+ * what was asked of the companion may be done all the same, and `whenLeft` says so.
+ */
+export async function withCompanion(
+  cli: Cli,
+  work: (companion: Companion, signal: AbortSignal) => Promise<void>,
+  whenLeft = "interrupted",
+): Promise<void> {
+  if (cli.globals.url !== undefined)
+    throw new UsageError(
+      "this verb talks to your own companion over the session bus; --url names a server elsewhere",
+      "leave --url out",
+    );
+  const leaving = new AbortController();
+  const stay = cli.io.onInterrupt(() => leaving.abort());
+  try {
+    const companion = await connectCompanion(cli, leaving.signal);
+    await using _ = companion.bus;
+    await work(companion, leaving.signal);
+  } catch (error) {
+    if (!leaving.signal.aborted || !isAbort(error)) throw error;
+    cli.note(whenLeft);
+    cli.exitCode = INTERRUPTED;
+  } finally {
+    stay();
+  }
+}
+
+/** Rejects with `assistant_unreachable` where there is no session bus. Whoever gets it closes `bus`. */
+export async function connectCompanion(cli: Cli, signal: AbortSignal): Promise<Companion> {
+  const { sessionBusAddress } = await import("../../base/session-bus/address.ts");
+  const { noSessionBus, reasonOf } = await import("../../client/bus/no-bus.ts");
+  const { AgentClient } = await import("../../client/bus/agent-client.ts");
+  const { ContextClient } = await import("../../client/bus/context-client.ts");
+  const { environment } = cli.io;
+  const address = sessionBusAddress(environment);
+  if (address === undefined)
+    throw noSessionBus("neither DBUS_SESSION_BUS_ADDRESS nor XDG_RUNTIME_DIR is set");
+  let bus: SessionBus;
+  try {
+    bus = await cli.io.openSessionBus(address, signal);
+  } catch (error) {
+    if (signal.aborted || error instanceof BerthError) throw error;
+    const isNamed = Boolean(environment["DBUS_SESSION_BUS_ADDRESS"]);
+    throw noSessionBus(reasonOf(error, isNamed), error);
+  }
+  return { bus, agent: new AgentClient(bus), context: new ContextClient(bus) };
+}

@@ -1,0 +1,118 @@
+import { BerthError } from "../../base/errors.ts";
+import type { AgentClient, CallEnd } from "../../client/bus/agent-client.ts";
+import { type ConfirmationSpec, callDetail } from "../../client/bus/agent-wire.ts";
+import type { Cli } from "../cli.ts";
+import type { Look } from "../output/sections.ts";
+import { askDecision, type Question } from "./ask-decision.ts";
+import type { Companion } from "./connect.ts";
+import type { ParkedCalls } from "./parked-calls.ts";
+import { showSpec } from "./show-spec.ts";
+import { shownLine } from "./untrusted-text.ts";
+
+export interface ParkedCall {
+  readonly callId: bigint;
+  readonly kind: "chip" | "modal";
+  readonly spec: ConfirmationSpec;
+}
+
+/** A modal for what destroys, or counts as that because of what led to it. */
+export function kindOf(spec: ConfirmationSpec): ParkedCall["kind"] {
+  return spec.effectiveTier === "destructive" ? "modal" : "chip";
+}
+
+export interface Decided {
+  readonly end: CallEnd;
+  /** By Ctrl-C, or the terminal has gone: nobody is there to be asked anything more. */
+  readonly isInterrupted: boolean;
+}
+
+/** Whoever pressed Ctrl-C does not wait long for the companion to hear of it; the call expires by itself. */
+const DECLINE_MS_MAX = 3000;
+
+/**
+ * Shows a parked call to the person at the terminal, asks, and tells the companion. Ctrl-C declines, as
+ * whoever presses it does not want the call; so does the signal while the question stands. Where somebody
+ * else decides first, that is said, and the answer is what came of it. Rejects as `confirmCall` does.
+ */
+export async function decide(
+  cli: Cli,
+  { agent, bus }: Companion,
+  parked: ParkedCalls,
+  call: ParkedCall,
+  signal: AbortSignal,
+): Promise<Decided> {
+  const { callId, spec } = call;
+  cli.note(showSpec(callId, spec, lookOf(cli)));
+  if (spec.holdMs > 0)
+    cli.note(cli.errorColours.yellow(`  Read it: you are asked in ${spec.holdMs / 1000} s.`));
+  const over = new AbortController();
+  const watching = AbortSignal.any([signal, over.signal]);
+  let endedAs: string | undefined;
+  const noticed = (async () => {
+    endedAs = await parked.end(callId, watching).catch(() => undefined);
+    over.abort();
+  })();
+  void bus.closed.then(() => over.abort());
+  const decision = await askDecision(cli, questionOf(call), watching);
+  const isInterrupted = decision === "interrupted" || signal.aborted;
+  over.abort();
+  await noticed;
+  if (isInterrupted) {
+    const end = await agent.confirm(callId, false, AbortSignal.timeout(DECLINE_MS_MAX));
+    return { end, isInterrupted };
+  }
+  if (decision === "overtaken") {
+    // It is decided, so that this asks for the answer only; and if it were not, no is the safe one.
+    const end = await agent.confirm(callId, false, signal);
+    if (endedAs !== undefined) cli.note(howOvertaken(endedAs, callDetail(end.detail).code));
+    return { end, isInterrupted };
+  }
+  const end = await confirmCall(cli, agent, callId, decision === "approve", signal);
+  return { end, isInterrupted };
+}
+
+function howOvertaken(status: string, code: string): string {
+  if (code === "expired") return "Time is up.";
+  if (code === "restarted") return "The companion was started anew.";
+  return `Somebody else decided: ${shownLine(status)}.`;
+}
+
+/** As AgentClient; where the companion lets only others confirm, the call is said to wait for them. */
+export async function confirmCall(
+  cli: Cli,
+  agent: AgentClient,
+  callId: bigint,
+  approve: boolean,
+  signal: AbortSignal,
+): Promise<CallEnd> {
+  try {
+    return await agent.confirm(callId, approve, signal);
+  } catch (error) {
+    if (error instanceof BerthError && error.code === "forbidden")
+      cli.note(`call ${callId} still waits, for somebody who may confirm it`);
+    throw error;
+  }
+}
+
+/** Of questions and remarks, which go to standard error. */
+export function lookOf(cli: Cli): Look {
+  return { colours: cli.errorColours, nowMs: cli.io.now(), width: cli.io.errorColumns };
+}
+
+function questionOf({ kind, spec }: ParkedCall): Question {
+  if (kind === "chip")
+    return {
+      text: "Run it? [y/N] ",
+      holdMs: spec.holdMs,
+      judge: (line) => (/^y(es)?$/i.test(line) ? "approve" : "decline"),
+    };
+  const tool = shownLine(spec.tool);
+  return {
+    text: "Type the tool's name to run it, nothing to decline: ",
+    holdMs: spec.holdMs,
+    judge: (line) => {
+      if (line === spec.tool) return "approve";
+      return line === "" || /^no?$/i.test(line) ? "decline" : { remark: `That is not ${tool}.` };
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import type { HitRow } from "../../client/bus/context-wire.ts";
+import type { Colors } from "../output/colours.ts";
+import { shownBlock, shownLine } from "./untrusted-text.ts";
+
+const INDENT = "  ";
+const words = /[\p{L}\p{N}]+/gu;
+/** Stems are compared by their beginning, as the index does; shorter words as a whole. */
+const STEM_LENGTH = 5;
+
+/** Each hit with where it is from and its passage, in which the words that were looked for stand out. */
+export function showHits(
+  hits: readonly HitRow[],
+  query: string,
+  colours: Colors,
+  width: number | undefined,
+): string {
+  const wanted = [...query.matchAll(words)].map(([word]) => word.toLowerCase());
+  return hits
+    .map(({ title, uri, source, snippet }) => {
+      const passage = snippet.replace(/\s+/g, " ").trim();
+      const lines =
+        width === undefined ? `${INDENT}${shownLine(passage)}` : shownBlock(passage, INDENT, width);
+      return [
+        colours.bold(shownLine(title === "" ? uri : title)),
+        `${INDENT}${colours.dim(`${shownLine(uri)} (${shownLine(source)})`)}`,
+        highlighted(lines, wanted, colours),
+      ].join("\n");
+    })
+    .join("\n\n");
+}
+
+function highlighted(text: string, wanted: readonly string[], colours: Colors): string {
+  return text.replace(words, (word) =>
+    wanted.some((term) => isLike(word.toLowerCase(), term))
+      ? colours.bold(colours.yellow(word))
+      : word,
+  );
+}
+
+function isLike(word: string, term: string): boolean {
+  if (word === term) return true;
+  const length = Math.min(word.length, term.length);
+  return length >= STEM_LENGTH && word.slice(0, length) === term.slice(0, length);
+}

@@ -1,0 +1,99 @@
+import type { CallStatus } from "../../client/bus/agent-client.ts";
+import type { CallDetail } from "../../client/bus/agent-wire.ts";
+import type { Cli } from "../cli.ts";
+import { shownLine, shownText } from "./untrusted-text.ts";
+
+/** What a call ends the command line with, beside those of every verb. */
+export const callExitCodes = { executed: 0, failed: 4, denied: 5, parked: 6 } as const;
+
+/** The result on standard output; all else about the call, also why there is none, on standard error. */
+export async function showEnd(
+  cli: Cli,
+  callId: bigint,
+  status: CallStatus,
+  detail: CallDetail,
+): Promise<void> {
+  cli.exitCode = callExitCodes[status];
+  if (status !== "executed") return explainEnd(cli, callId, status, detail);
+  const { toYaml } = await import("../output/yaml.ts");
+  const text = resultText(detail, toYaml);
+  if (text !== "") await cli.print(text);
+  if (!cli.io.errorIsTerminal) return;
+  const undo = detail.isUndoable ? "; `berth undo` takes it back" : "";
+  cli.note(cli.errorColours.dim(`call ${callId} is done${undo}`));
+}
+
+function explainEnd(cli: Cli, callId: bigint, status: CallStatus, detail: CallDetail): void {
+  // Somebody wanted it so, mostly whoever sits here: no error to them.
+  if (detail.code === "declined") return cli.note(`call ${callId} is declined; nothing was done`);
+  const { red, cyan } = cli.errorColours;
+  const reason = shownLine(detail.message === "" ? detail.code : detail.message);
+  const code = shownLine(detail.code);
+  cli.note(
+    `${red("error:")} call ${callId} ${status === "denied" ? "was denied" : "failed"} (${code}): ${reason}`,
+  );
+  const faults = detail.errors.map(
+    ({ path, message }) => `${path === "" ? "" : `${shownLine(path)}: `}${shownLine(message)}`,
+  );
+  // One alone is the message already.
+  for (const fault of faults) if (fault !== reason) cli.note(`  ${fault}`);
+  const hint = hintFor(detail);
+  if (hint !== undefined) cli.note(`${cyan("try:")}   ${hint}`);
+}
+
+function hintFor({ code, appId, tool, digest }: CallDetail): string | undefined {
+  switch (code) {
+    case "unknown_app":
+      return "`berth tools` lists what there is";
+    case "unknown_tool":
+      return `\`berth tools ${shownLine(appId)}\` lists those that there are`;
+    case "bad_json":
+      return "arguments are one JSON object, or KEY=TEXT and KEY:=JSON pairs";
+    case "manifest_changed":
+      return digest === undefined
+        ? undefined
+        : `if the app was to change: berth tools approve ${shownLine(appId)} ${shownLine(tool)} ${shownLine(digest)}`;
+    case "ledger_unavailable":
+      return "nothing was done; `berth ledger verify --user` looks at the ledger";
+    case "timeout":
+    case "interrupted":
+      return "it may have been done all the same; look at the app before you call it again";
+    default:
+      return undefined;
+  }
+}
+
+/** The text of a tool for people where it gave one, else its structured result as YAML; terminal-safe. */
+function resultText(
+  { result, content }: CallDetail,
+  toYaml: (document: unknown) => string,
+): string {
+  const blocks = content.map((block) => blockText(block));
+  // By the convention of MCP a structured result comes a second time, as the JSON text of it.
+  const isSame = blocks.length === 1 && isJsonOf(blocks[0] ?? "", result);
+  if (blocks.length > 0 && !isSame) return shownText(blocks.join("\n")).trimEnd();
+  if (result === undefined) return "";
+  return shownText(typeof result === "string" ? result : toYaml(result)).trimEnd();
+}
+
+function isJsonOf(text: string, result: unknown): boolean {
+  try {
+    return result !== undefined && JSON.stringify(JSON.parse(text)) === JSON.stringify(result);
+  } catch {
+    return false;
+  }
+}
+
+function blockText(block: unknown): string {
+  const field = (name: string): string => {
+    const value: unknown =
+      typeof block === "object" && block !== null
+        ? Object.getOwnPropertyDescriptor(block, name)?.value
+        : undefined;
+    return typeof value === "string" ? value : "";
+  };
+  const type = field("type");
+  if (type === "text") return field("text");
+  if (type === "resource_link") return `[${field("name")}] ${field("uri")}`;
+  return `[${type === "" ? "something" : type}${field("mimeType") === "" ? "" : ` ${field("mimeType")}`}: --json has it]`;
+}

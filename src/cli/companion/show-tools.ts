@@ -1,0 +1,66 @@
+import type { ToolRow } from "../../client/bus/agent-wire.ts";
+import type { Colors } from "../output/colours.ts";
+import { displayWidth } from "../output/display-width.ts";
+import { type Column, formatTable } from "../output/table.ts";
+import { shownBlock, shownLine } from "./untrusted-text.ts";
+
+/** With less room a description says nothing, and goes below its tool. */
+const DESCRIPTION_WIDTH_MIN = 60;
+const INDENT = "  ";
+
+/**
+ * Tools in the order that they come in. Without a width, for pipes, a line for each with all of its
+ * description; at a terminal the first sentence, beside the tool where there is room, else below it; with
+ * `isFull` all of it.
+ */
+export function showTools(
+  tools: readonly ToolRow[],
+  isFull: boolean,
+  colours: Colors,
+  width: number | undefined,
+): string {
+  const columns: Column<ToolRow>[] = [
+    { header: "APP", value: ({ appId }) => shownLine(appId) },
+    { header: "TOOL", value: ({ name }) => shownLine(name) },
+    {
+      header: "TIER",
+      value: ({ tier }) => shownLine(tier),
+      colour: (text, { tier }) => colourOfTier(colours, tier)(text),
+    },
+    { header: "UNDO", value: ({ isUndoable }) => (isUndoable ? "yes" : "no") },
+  ];
+  const described = (value: (tool: ToolRow) => string): Column<ToolRow>[] => [
+    ...columns,
+    { header: "DESCRIPTION", value, shrinks: true },
+  ];
+  if (width === undefined) return formatTable(tools, described(textOf));
+  const shortOf = (tool: ToolRow) => (isFull ? textOf(tool) : firstSentence(textOf(tool)));
+  const whole = formatTable(tools, described(shortOf));
+  const isFitting = whole.split("\n").every((line) => displayWidth(line) <= width);
+  if (isFitting) return formatTable(tools, described(shortOf));
+  const narrow = formatTable(tools, columns);
+  const used = Math.max(...narrow.split("\n").map((line) => displayWidth(line)));
+  if (!isFull && width - used >= DESCRIPTION_WIDTH_MIN)
+    return formatTable(tools, described(shortOf), { width });
+  const [header = "", ...lines] = narrow.trimEnd().split("\n");
+  const rows = tools.map((tool, index) => {
+    const text = shortOf(tool);
+    const below = text === "" ? "" : `${colours.dim(shownBlock(text, INDENT, width))}\n`;
+    return `${lines[index] ?? ""}\n${below}`;
+  });
+  return [`${header}\n`, ...rows].join("");
+}
+
+function textOf({ description }: ToolRow): string {
+  return shownLine(description);
+}
+
+function firstSentence(text: string): string {
+  const end = /[.!?](?= +\p{Lu})/u.exec(text)?.index;
+  return end === undefined ? text : text.slice(0, end + 1);
+}
+
+function colourOfTier(colours: Colors, tier: string): (text: string) => string {
+  if (tier === "read") return colours.green;
+  return tier === "write" ? colours.yellow : colours.red;
+}

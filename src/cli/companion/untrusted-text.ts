@@ -1,0 +1,83 @@
+import { safeText } from "../chat/safe-text.ts";
+import { displayWidth, onOneLine } from "../output/display-width.ts";
+
+/**
+ * Characters that are not seen and change what is: they turn the direction of text around, break lines,
+ * or hide letters. Written out, so that what a person reads is what is there.
+ */
+const invisible =
+  /[\u00AD\u061C\u115F\u1160\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u2064\u2066-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB\u{E0000}-\u{E007F}]/gu;
+// oxlint-disable-next-line no-control-regex -- it is control characters that have to be found
+const control = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/g;
+// oxlint-disable-next-line no-control-regex -- see above
+const colour = /\u001B\[[0-9;]*m/g;
+const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+/** However narrow a terminal is. */
+const WIDTH_MIN = 20;
+
+/** Text of an app, a caller or a document, fit for one line of a terminal. */
+export function shownLine(text: string): string {
+  return writtenOut(onOneLine(text));
+}
+
+/** The same with its line breaks and tabs: only for what stands alone, such as a result. Colours go. */
+export function shownText(text: string): string {
+  return writtenOut(safeText(text.replace(colour, "")));
+}
+
+/**
+ * Text with a mark before each line, for whoever decides about it: nothing of it is left out. Broken by hand where the terminal would: a line that the terminal breaks
+ * goes on in its first column, where it could pass for one of ours.
+ */
+export function shownBlock(text: string, prefix: string, width: number): string {
+  const available = Math.max(WIDTH_MIN, width - displayWidth(prefix));
+  return writtenOut(text.replace(control, codePoint))
+    .replaceAll("\t", "    ")
+    .split("\n")
+    .flatMap((line) => broken(line, available))
+    .map((line) => `${prefix}${line}`)
+    .join("\n");
+}
+
+/** JSON for scripts, in which everything that a terminal obeys, or does not show, is escaped. */
+export function shownJson(document: unknown): string {
+  return JSON.stringify(document, null, 2)
+    .replace(/[\u007F-\u009F]/g, escaped)
+    .replace(invisible, escaped);
+}
+
+function escaped(character: string): string {
+  return character
+    .split("")
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+    .join("");
+}
+
+function writtenOut(text: string): string {
+  return text.replace(invisible, codePoint);
+}
+
+function codePoint(character: string): string {
+  return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
+}
+
+/** At blanks where there are some, else anywhere. */
+function broken(line: string, width: number): string[] {
+  const lines: string[] = [];
+  let current = "";
+  let used = 0;
+  for (const { segment } of segmenter.segment(line)) {
+    const next = displayWidth(segment);
+    if (used + next > width) {
+      const blank = current.lastIndexOf(" ");
+      const isAtBlank = segment !== " " && blank > 0;
+      lines.push(isAtBlank ? current.slice(0, blank) : current);
+      current = isAtBlank ? current.slice(blank + 1) : "";
+      used = displayWidth(current);
+      if (segment === " ") continue; // the break stands in its place
+    }
+    current += segment;
+    used += next;
+  }
+  return [...lines, current];
+}

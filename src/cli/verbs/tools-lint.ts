@@ -1,0 +1,123 @@
+import { statSync } from "node:fs";
+import { homedir } from "node:os";
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import type {
+  LintedManifest,
+  LintResult,
+  LocatedFault,
+} from "../../assistant/agent/manifests/offline.ts";
+import type { Cli } from "../cli.ts";
+import { shownJson, shownLine } from "../companion/untrusted-text.ts";
+import { exitCodes } from "../failure.ts";
+import { withExamples } from "../options.ts";
+
+interface LintFlags {
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+}
+
+/** Reads the manifests itself: no companion has to run. */
+export function addToolsLint(tools: Command, cli: Cli): void {
+  withExamples(
+    tools
+      .command("lint")
+      .summary("check tool manifests, without a companion")
+      .description(
+        "Checks tool manifests by the rules of the companion. Without a path it looks at the folders that a companion of yours reads: ASSISTANT_MANIFEST_PATH, or assistant/manifests/ below $XDG_DATA_HOME and $XDG_DATA_DIRS. Prints each fault as file:line:column and ends with 1 where a manifest is not taken.",
+      )
+      .argument("[path...]", "files, and folders of manifests; the folder named first wins")
+      .option("--json", "print all that was found, as JSON")
+      .option("-q, --quiet", "print faults only"),
+    [
+      ["berth tools lint", "what is installed for you"],
+      ["berth tools lint org.example.Notes.json", "a manifest that is being written"],
+    ],
+  ).action(async (paths: string[], flags: LintFlags) => {
+    const result = await lint(cli, paths);
+    const errors =
+      result.problems.length +
+      result.manifests.flatMap(({ faults }) => faults.filter(isError)).length;
+    if (errors > 0) cli.exitCode = exitCodes.failed;
+    if (flags.json === true) return cli.print(shownJson(documentOf(result)));
+    for (const { directory, message } of result.problems) cli.note(`${directory}: ${message}`);
+    for (const manifest of result.manifests) await tell(cli, manifest, flags.quiet === true);
+    if (errors > 0) cli.note(cli.errorColours.red(errors === 1 ? "1 error" : `${errors} errors`));
+    else if (result.manifests.length === 0) cli.note(nothing(result));
+  });
+}
+
+async function lint(cli: Cli, paths: readonly string[]): Promise<LintResult> {
+  const { lintManifests } = await import("../../assistant/agent/manifests/offline.ts");
+  const { environment, workingDirectory } = cli.io;
+  if (paths.length === 0) {
+    return lintManifests({ environment, homeDirectory: environment["HOME"] || homedir() });
+  }
+  const absolute = paths.map((path) => resolve(workingDirectory, path));
+  const [inFolders, alone] = [
+    await lintManifests({ directories: absolute.filter(isFolder) }),
+    await lintManifests({ files: absolute.filter((path) => !isFolder(path)) }),
+  ];
+  return { ...inFolders, manifests: [...inFolders.manifests, ...alone.manifests] };
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+async function tell(cli: Cli, manifest: LintedManifest, isQuiet: boolean): Promise<void> {
+  const { file, faults } = manifest;
+  if (!isQuiet) {
+    const words = {
+      taken: cli.colours.green,
+      shadowed: cli.colours.dim,
+      rejected: cli.colours.red,
+    };
+    const by = manifest.shadowedBy === undefined ? "" : ` by ${shownLine(manifest.shadowedBy)}`;
+    const status = words[manifest.status](manifest.status);
+    await cli.print(`${shownLine(file)}: ${shownLine(manifest.appId)} ${status}${by}`);
+    for (const { name, tier, undo } of manifest.tools) {
+      await cli.print(`  ${name}  ${tier}${undo === undefined ? "" : `, undone by ${undo}`}`);
+    }
+  }
+  for (const fault of faults) cli.note(faultLine(cli, file, fault));
+}
+
+function faultLine(cli: Cli, file: string, fault: LocatedFault): string {
+  const { place, severity, pointer, message } = fault;
+  const at = place ? `:${place.line}:${place.column}` : "";
+  const { red, yellow } = cli.errorColours;
+  const word = severity === "error" ? red(severity) : yellow(severity);
+  const where = pointer === "" ? "" : `${pointer}: `;
+  return `${shownLine(file)}${at}: ${word}: ${shownLine(`${where}${message}`)}`;
+}
+
+function isError({ severity }: LocatedFault): boolean {
+  return severity === "error";
+}
+
+function nothing({ directories }: LintResult): string {
+  return `there is no manifest in ${directories.map(shownLine).join(", ")}`;
+}
+
+function documentOf({ directories, manifests, problems }: LintResult): Record<string, unknown> {
+  return {
+    v: 1,
+    directories,
+    problems,
+    manifests: manifests.map(({ file, appId, status, shadowedBy, tools, faults }) => ({
+      file,
+      app_id: appId,
+      status,
+      shadowed_by: shadowedBy ?? null,
+      tools: tools.map(({ name, tier, undo }) => ({ name, tier, undo: undo ?? null })),
+      faults: faults.map(({ pointer, message, severity, place }) => ({
+        pointer,
+        severity,
+        message,
+        line: place?.line ?? null,
+        column: place?.column ?? null,
+      })),
+    })),
+  };
+}

@@ -1,0 +1,142 @@
+import type { BusVariant, SessionBus } from "../../base/session-bus/port.ts";
+import { BusInterface } from "./bus-interface.ts";
+import { notTheCompanion, parsedAnswer } from "./json.ts";
+
+export interface CallRequest {
+  readonly appId: string;
+  readonly tool: string;
+  /** JSON text, as a person wrote it. */
+  readonly argsJson: string;
+  readonly actor: string | undefined;
+  /** Undefined: nothing is said about it. */
+  readonly provenance: readonly string[] | undefined;
+}
+
+export const dispositions = [
+  "executed",
+  "failed",
+  "denied",
+  "confirm-chip",
+  "confirm-modal",
+] as const;
+export type Disposition = (typeof dispositions)[number];
+export type CallStatus = "executed" | "failed" | "denied";
+
+/** `detail` is the JSON as it came. */
+export interface CallAnswer {
+  readonly callId: bigint;
+  readonly disposition: Disposition;
+  readonly detail: unknown;
+}
+
+export interface CallEnd {
+  readonly status: CallStatus;
+  readonly detail: unknown;
+}
+
+export interface AgentListener {
+  /** `spec`: the JSON as it came. */
+  confirmationRequested?(callId: bigint, spec: unknown): void;
+  callResolved?(callId: bigint, status: string): void;
+}
+
+const ANSWER_MS_MAX = 30_000;
+/** A tool has 60 s, its app 10 s to start; a client that gave up before would not learn how it ended. */
+const CALL_MS_MAX = 90_000;
+
+/** Agent1. Rejects with BerthErrors, see `busFailure`; JSON comes as it is, for `agent-wire.ts` to read. */
+export class AgentClient {
+  readonly #agent: BusInterface;
+
+  constructor(bus: SessionBus) {
+    this.#agent = new BusInterface(bus, "dev.assistant.Agent1");
+  }
+
+  listTools(signal: AbortSignal): Promise<unknown> {
+    return this.#agent.callJson("ListTools", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
+  }
+
+  discover(query: string, signal: AbortSignal): Promise<unknown> {
+    const limits = { signal, timeoutMs: ANSWER_MS_MAX };
+    return this.#agent.callJson("Discover", "s", [query], limits);
+  }
+
+  async requestCall(request: CallRequest, signal: AbortSignal): Promise<CallAnswer> {
+    const { appId, tool, argsJson, actor, provenance } = request;
+    const options = new Map<string, BusVariant>();
+    if (actor !== undefined) options.set("actor", { signature: "s", value: actor });
+    if (provenance !== undefined)
+      options.set("provenance", { signature: "as", value: [...provenance] });
+    const [callId, disposition, detail] = await this.#agent.call(
+      "RequestCall",
+      "sssa{sv}",
+      [appId, tool, argsJson, options],
+      { signal, timeoutMs: CALL_MS_MAX },
+    );
+    const known = dispositions.find((name) => name === disposition);
+    if (typeof callId !== "bigint" || known === undefined) throw notTheCompanion(undefined);
+    return { callId, disposition: known, detail: parsedAnswer(detail) };
+  }
+
+  /** The calls that wait for a person, oldest first. */
+  listParked(signal: AbortSignal): Promise<unknown> {
+    return this.#agent.callJson("ListParked", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
+  }
+
+  async confirm(callId: bigint, approve: boolean, signal: AbortSignal): Promise<CallEnd> {
+    const limits = { signal, timeoutMs: CALL_MS_MAX };
+    const [status, detail] = await this.#agent.call("Confirm", "tb", [callId, approve], limits);
+    if (status !== "executed" && status !== "failed" && status !== "denied")
+      throw notTheCompanion(undefined);
+    return { status, detail: parsedAnswer(detail) };
+  }
+
+  undo(signal: AbortSignal): Promise<unknown> {
+    return this.#agent.callJson("Undo", "", [], { signal, timeoutMs: CALL_MS_MAX });
+  }
+
+  undoSkip(callId: bigint, signal: AbortSignal): Promise<unknown> {
+    const limits = { signal, timeoutMs: ANSWER_MS_MAX };
+    return this.#agent.callJson("UndoSkip", "t", [callId], limits);
+  }
+
+  async approveTool(
+    appId: string,
+    tool: string,
+    digest: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const limits = { signal, timeoutMs: ANSWER_MS_MAX };
+    await this.#agent.call("ApproveTool", "sss", [appId, tool, digest], limits);
+  }
+
+  /** From now on nobody else may confirm, until the connection ends. */
+  async registerConfirmer(signal: AbortSignal): Promise<void> {
+    await this.#agent.call("RegisterConfirmer", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
+  }
+
+  /** Resolves when nothing that is sent from then on is missed. A spec that is no JSON is passed over. */
+  async subscribe(listener: AgentListener): Promise<() => void> {
+    const requested = await this.#agent.onSignal("ConfirmationRequested", ([callId, spec]) => {
+      if (typeof callId !== "bigint" || typeof spec !== "string") return;
+      const document = parsedOrNothing(spec);
+      if (document !== undefined) listener.confirmationRequested?.(callId, document);
+    });
+    const resolved = await this.#agent.onSignal("CallResolved", ([callId, status]) => {
+      if (typeof callId === "bigint" && typeof status === "string")
+        listener.callResolved?.(callId, status);
+    });
+    return () => {
+      requested();
+      resolved();
+    };
+  }
+}
+
+function parsedOrNothing(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,85 @@
+import { BerthError, type ErrorCode } from "../../base/errors.ts";
+import { BusCallError } from "../../base/session-bus/port.ts";
+
+interface Meaning {
+  readonly code: ErrorCode;
+  /** What is told in place of the bus's own words, which name a service that nobody knows. */
+  readonly message?: string;
+  readonly hint?: string;
+}
+
+const absent: Meaning = {
+  code: "assistant_unreachable",
+  message: "the companion does not run on this session bus",
+  hint: "start it with `berth assistant --user`",
+};
+const lost: Meaning = {
+  code: "assistant_unreachable",
+  message: "the connection to the session bus was lost",
+  hint: "the same again; `berth ledger tail --user` tells what was done",
+};
+const late: Meaning = {
+  code: "timeout",
+  message: "the companion did not answer in time",
+  hint: "it may still be at it; `berth ledger tail --user` tells what was done",
+};
+const otherVersion: Meaning = {
+  code: "not_implemented",
+  hint: "the companion that runs is of another version: end it, and start `berth assistant --user`",
+};
+
+/** Every error name that a companion or a bus answers with, as the command line tells it. */
+const meanings: Readonly<Record<string, Meaning>> = {
+  "org.freedesktop.DBus.Error.ServiceUnknown": absent,
+  "org.freedesktop.DBus.Error.NameHasNoOwner": absent,
+  "org.freedesktop.DBus.Error.Disconnected": lost,
+  "org.freedesktop.DBus.Error.NoReply": late,
+  "org.freedesktop.DBus.Error.Timeout": late,
+  "org.freedesktop.DBus.Error.TimedOut": late,
+  "org.freedesktop.DBus.Error.InvalidArgs": { code: "invalid_request" },
+  "org.freedesktop.DBus.Error.AccessDenied": { code: "forbidden" },
+  "org.freedesktop.DBus.Error.LimitsExceeded": {
+    code: "too_many_requests",
+    hint: "the same again in a moment, or less of it",
+  },
+  "org.freedesktop.DBus.Error.UnknownMethod": otherVersion,
+  "org.freedesktop.DBus.Error.UnknownInterface": otherVersion,
+  "org.freedesktop.DBus.Error.UnknownObject": otherVersion,
+  "org.freedesktop.DBus.Error.UnknownProperty": otherVersion,
+  "org.freedesktop.DBus.Error.NotSupported": { code: "not_implemented" },
+  "dev.assistant.Error.NotFound": { code: "not_found" },
+  "dev.assistant.Error.Exists": { code: "name_taken" },
+  "dev.assistant.Error.LedgerUnavailable": {
+    code: "assistant_unreachable",
+    hint: "nothing was done; `berth ledger verify --user` looks at the ledger",
+  },
+  "dev.assistant.Error.ConsentRequired": { code: "forbidden" },
+  "dev.assistant.Error.Unauthorized": { code: "unauthorized" },
+  "dev.assistant.Error.Unreachable": { code: "assistant_unreachable" },
+  "dev.assistant.Error.BadResponse": { code: "internal" },
+  "dev.assistant.Error.Busy": { code: "wrong_state" },
+  "dev.assistant.Error.Cancelled": { code: "wrong_state" },
+  "dev.assistant.Error.Failed": { code: "internal", hint: "see the companion's log" },
+};
+
+/** The bus started the companion, and it ended, or never took its name. */
+const SPAWN = "org.freedesktop.DBus.Error.Spawn.";
+const notStarted: Meaning = {
+  code: "assistant_unreachable",
+  message: "the companion could not be started by the session bus",
+  hint: "start it with `berth assistant --user`, which says what is wrong",
+};
+
+/** What a rejection of SessionBus means to a person; anything but a BusCallError is passed on as it is. */
+export function busFailure(error: unknown): unknown {
+  if (!(error instanceof BusCallError)) return error;
+  const { busName } = error;
+  const meaning = busName.startsWith(SPAWN) ? notStarted : meanings[busName];
+  // One line: whoever is on the bus wrote this, and must not be able to write our next line too.
+  const text = error.message.replace(/\s+/g, " ").trim();
+  const message = meaning?.message ?? (text === "" ? busName : text);
+  return new BerthError(meaning?.code ?? "internal", message, {
+    hint: meaning?.hint,
+    cause: error,
+  });
+}

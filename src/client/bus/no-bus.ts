@@ -1,0 +1,26 @@
+import { BerthError } from "../../base/errors.ts";
+import { BusCallError } from "../../base/session-bus/port.ts";
+
+/** Nothing to connect to. `cause`: what was thrown on the way. */
+export function noSessionBus(reason: string, cause?: unknown): BerthError {
+  return new BerthError("assistant_unreachable", `there is no session bus: ${reason}`, {
+    hint: "log in at a desktop, or over ssh after `loginctl enable-linger`; `dbus-run-session -- bash` opens a shell with a bus of its own, for a companion of its own",
+    cause,
+  });
+}
+
+/** Why a bus could not be opened, in words without the address, which is a path of this machine. */
+export function reasonOf(error: unknown, isNamed: boolean): string {
+  const name = error instanceof BusCallError ? error.busName.split(".").at(-1) : undefined;
+  const where = isNamed ? "DBUS_SESSION_BUS_ADDRESS" : "XDG_RUNTIME_DIR/bus";
+  if (name === "BadAddress") return `${where} is not the address of a Unix socket`;
+  if (name === "AuthFailed") return `the one at ${where} belongs to somebody else`;
+  return `nothing answers at ${where}`;
+}
+
+/** The connection ended while something was awaited. */
+export function busGone(): BerthError {
+  return new BerthError("assistant_unreachable", "the connection to the session bus was lost", {
+    hint: "the same again, once the bus is there",
+  });
+}

@@ -1,0 +1,87 @@
+import { expect, it, vi } from "vitest";
+import { AssistantError } from "../../../src/assistant/errors.ts";
+import { openContext, temporaryFolder, writeFiles } from "../../support/context-world.ts";
+
+/** Ships are near to vessels, and a passage with "endless" in it is too long. */
+class Embedder {
+  readonly id = "model:ships:2";
+  readonly dimensions = 2;
+  readonly asked: string[] = [];
+
+  embed(texts: readonly string[]): Promise<Float32Array[]> {
+    this.asked.push(...texts);
+    if (texts.some((text) => text.includes("endless")))
+      return Promise.reject(new AssistantError("context_length_exceeded", "the text is too long"));
+    return Promise.resolve(
+      texts.map((text) => Float32Array.from(/ship|vessel/.test(text) ? [1, 0] : [0, 1])),
+    );
+  }
+}
+
+function fleet(): string {
+  const folder = temporaryFolder();
+  writeFiles(folder, {
+    "a.md": "# Fleet\n\nour ships are old",
+    "b.md": "# Novel\n\nendless words",
+    "c.md": "# Lunch\n\nthe soup is hot",
+  });
+  return folder;
+}
+
+const modeOf = async (world: Awaited<ReturnType<typeof openContext>>, query: string) =>
+  (await world.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
+
+it("goes by words until the model is there, keeps its vectors while it is not, and asks once for what is too long", async () => {
+  const dir = temporaryFolder();
+  const sources = [{ name: "notes", path: fleet() }];
+  const first = await openContext({ dir, sources, embedder: "awaited" });
+  expect(await modeOf(first, "ships")).toEqual(["Fleet lexical"]);
+  expect(await modeOf(first, "vessel")).toEqual([]);
+  const embedder = new Embedder();
+  first.context.useEmbedder(embedder);
+  await vi.waitFor(async () => expect(await modeOf(first, "vessel")).toEqual(["Fleet hybrid"]));
+  expect(first.context.embedder.id).toBe(embedder.id);
+  const asked = embedder.asked.filter((text) => text.includes("endless")).length;
+  writeFiles(sources[0]?.path ?? "", { "d.md": "# More\n\nanother ship" });
+  await vi.waitFor(async () => expect(await modeOf(first, "vessel")).toHaveLength(2));
+  expect(embedder.asked.filter((text) => text.includes("endless"))).toHaveLength(asked);
+  await first.context[Symbol.asyncDispose]();
+
+  const without = await openContext({ dir, sources, embedder: "awaited" });
+  expect(await modeOf(without, "soup")).toEqual(["Lunch lexical"]);
+  await without.context[Symbol.asyncDispose]();
+
+  const again = new Embedder();
+  const last = await openContext({ dir, sources, embedder: "awaited" });
+  last.context.useEmbedder(again);
+  await vi.waitFor(async () => expect(await modeOf(last, "vessel")).toHaveLength(2));
+  expect(again.asked.filter((text) => text !== "vessel")).toEqual([]);
+});
+
+it("keeps to the scopes where it finds by meaning alone", async () => {
+  const [seen, hidden] = [temporaryFolder(), temporaryFolder()];
+  writeFiles(seen, { "a.md": "# Fleet\n\nour ships are old" });
+  writeFiles(hidden, { "b.md": "# Other fleet\n\nour ships are new" });
+  const sources = [
+    { name: "seen", path: seen },
+    { name: "hidden", path: hidden },
+  ];
+  const world = await openContext({ sources, embedder: new Embedder() });
+  const titles = async (scopes?: readonly string[]) =>
+    (await world.find("vessel", { isHybrid: true, scopes })).map(({ title }) => title).toSorted();
+  await vi.waitFor(async () => expect(await titles()).toEqual(["Fleet", "Other fleet"]));
+  expect(await titles(["seen"])).toEqual(["Fleet"]);
+  expect(await titles(["hidden", "else"])).toEqual(["Other fleet"]);
+  expect(await titles([])).toEqual([]);
+});
+
+it("takes a query of 4,096 bytes, and none of one more", async () => {
+  const world = await openContext({ sources: [{ name: "notes", path: fleet() }] });
+  const query = `ships ${"é".repeat(2_045)}`;
+  expect(Buffer.byteLength(query)).toBe(4_096);
+  expect(await world.find(query)).toHaveLength(1);
+  await expect(world.find(`${query}x`)).rejects.toMatchObject({
+    code: "invalid_request",
+    param: "query",
+  });
+});

@@ -1,0 +1,100 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import Database from "better-sqlite3";
+import { expect, it, onTestFinished, vi } from "vitest";
+import type { IndexState } from "../../../src/assistant/context/port.ts";
+import { openContext, temporaryFolder, writeFiles } from "../../support/context-world.ts";
+
+const program = new URL("../../support/context-process.mjs", import.meta.url).pathname;
+/** More of them with CONTEXT_KILLS; each takes about a second. */
+const kills = Number(process.env["CONTEXT_KILLS"] ?? 3);
+
+class Indexing {
+  readonly #child: ChildProcess;
+  readonly #ended: Promise<void>;
+  state: IndexState | undefined;
+
+  constructor(command: string, args: readonly string[]) {
+    const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
+    this.#child = child;
+    this.#ended = new Promise((resolve) => child.once("exit", () => resolve()));
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      this.state = JSON.parse(line);
+    });
+    onTestFinished(() => this.kill());
+  }
+
+  async until(check: (state: IndexState) => boolean): Promise<void> {
+    const isSo = () => expect(this.state).toSatisfy((state) => state !== undefined && check(state));
+    await vi.waitFor(isSo, { timeout: 20_000, interval: 5 });
+  }
+
+  async kill(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#ended;
+  }
+}
+
+function checkWhole(file: string): void {
+  const db = new Database(file);
+  try {
+    expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
+    // Compares the words with the texts that they are of.
+    db.prepare(
+      "INSERT INTO passage_words (passage_words, rank) VALUES ('integrity-check', 1)",
+    ).run();
+    const count = (from: string) => db.prepare(`SELECT count(*) FROM ${from}`).pluck().get();
+    expect(count("chunk WHERE id NOT IN (SELECT id FROM passage)")).toBe(0);
+    expect(count("passage WHERE id NOT IN (SELECT id FROM chunk)")).toBe(0);
+    expect(count("chunk WHERE document NOT IN (SELECT id FROM document)")).toBe(0);
+    expect(count("vector WHERE chunk NOT IN (SELECT id FROM chunk)")).toBe(0);
+  } finally {
+    db.close();
+  }
+}
+
+const text = (at: number, turn: number) =>
+  `# Page ${at}\n\nturn${turn} ${"some words of a page that go on ".repeat(60)}`;
+
+it("leaves a whole index wherever it is killed, and goes on from there", async () => {
+  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  for (let turn = 0; turn < kills; turn += 1) {
+    const files = Array.from({ length: 200 }, (_, at) => [`d${at % 7}/${at}.md`, text(at, turn)]);
+    writeFiles(folder, Object.fromEntries(files));
+    const child = new Indexing(process.execPath, [program, dir, folder]);
+    const before = child.state;
+    expect(before).toBeUndefined();
+    // Somewhere in the middle, each time further on.
+    if (turn === 0) await child.until(({ chunks }) => chunks > 100);
+    else {
+      await child.until(({ state }) => state === "indexing");
+      await new Promise((resolve) => setTimeout(resolve, turn * 40));
+    }
+    await child.kill();
+    checkWhole(join(dir, "context.db"));
+  }
+  const world = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
+  expect(world.context.indexState().documents).toBe(200);
+  expect(await world.find(`turn${kills - 1}`, { limit: 50 })).toHaveLength(50);
+  for (let turn = 0; turn < kills - 1; turn += 1)
+    expect(await world.find(`turn${turn}`)).toEqual([]);
+});
+
+it("says when the system has no watches left, and looks through everything now and then", async () => {
+  const [folder, dir] = [temporaryFolder(), temporaryFolder()];
+  const folders = Array.from({ length: 12 }, (_, at) => [`d${at}/a.txt`, `words ${at}`]);
+  writeFiles(folder, Object.fromEntries(folders));
+  // Limits of a user namespace of its own, since those of the machine are everybody's.
+  const limit = 'echo 5 > /proc/sys/user/max_inotify_watches && exec "$@"';
+  const args = ["--user", "--map-root-user", "sh", "-c", limit, "sh"];
+  const child = new Indexing("unshare", [...args, process.execPath, program, dir, folder]);
+  await child.until(({ state }) => state === "degraded");
+  expect(child.state?.sources[0]?.message).toContain("fs.inotify.max_user_watches");
+  expect(child.state?.documents).toBe(12);
+  for (let at = 0; at < 12; at += 1)
+    writeFileSync(join(folder, `d${at}/b.txt`), `more words ${at}`);
+  await child.until(({ documents, state }) => documents === 24 && state === "degraded");
+  expect(readFileSync(join(dir, "context.db")).length).toBeGreaterThan(0);
+});

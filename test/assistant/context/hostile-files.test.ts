@@ -1,0 +1,111 @@
+import { appendFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { expect, it, vi } from "vitest";
+import {
+  holds,
+  openContext,
+  temporaryFolder,
+  untilFound,
+  writeFiles,
+} from "../../support/context-world.ts";
+import { Dice } from "../../support/random.ts";
+
+const privateKey =
+  "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkK\n-----END OPENSSH PRIVATE KEY-----";
+
+it("finds no private key in a packed page, in base64 or behind markup", async () => {
+  const folder = temporaryFolder();
+  const page = `.TH X 1\n.SH NAME\nx \\- zyxcanary\n.nf\n${privateKey}\n.fi\n`;
+  writeFiles(folder, {
+    "x.1.gz": gzipSync(page),
+    "y.1": page.replaceAll("-", "\\-"),
+    "k8s.yaml": `zyxcanary\ntls: ${Buffer.from(privateKey).toString("base64")}\n`,
+    "key.html": `<p>zyxcanary<pre>${privateKey.replace("OPENSSH PRIVATE", "OPENSSH&#32;PRIVATE")}</pre>`,
+    "seen.md": "# Seen\n\nharbour",
+  });
+  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  await untilFound(world, "harbour", ["Seen"]);
+  expect(await world.find("zyxcanary")).toEqual([]);
+  expect(holds(world.dir, "zyxcanary")).toBe(false);
+});
+
+it("lets go of a file that becomes a secret", async () => {
+  const folder = temporaryFolder();
+  writeFiles(folder, { "notes.txt": "zyxcanary before", "seen.md": "# Seen\n\nharbour" });
+  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  await untilFound(world, "zyxcanary", ["notes"]);
+  appendFileSync(join(folder, "notes.txt"), `\n${privateKey}\n`);
+  await untilFound(world, "zyxcanary", []);
+  await vi.waitFor(() => expect(holds(world.dir, "zyxcanary")).toBe(false), { timeout: 5_000 });
+});
+
+it("answers for a file whose time no date has", async () => {
+  const folder = temporaryFolder();
+  writeFiles(folder, { "far.md": "# Far\n\nharbour", "early.md": "# Early\n\nharbour" });
+  utimesSync(join(folder, "far.md"), 0, 9e12);
+  utimesSync(join(folder, "early.md"), 0, -9e12);
+  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  await untilFound(world, "harbour", ["Far", "Early"]);
+  for (const { mtime } of await world.find("harbour")) expect(mtime).toMatch(/^\d{4}-\d\d-\d\dT/);
+});
+
+it("keeps up with a burst of changes in a source of many files", async () => {
+  const folder = temporaryFolder();
+  const names = Array.from({ length: 3_000 }, (_, at) => `${at % 40}/${at}.txt`);
+  writeFiles(folder, Object.fromEntries(names.map((name) => [name, `file ${name}`])));
+  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  const began = performance.now();
+  for (const name of names.slice(0, 2_000)) writeFileSync(join(folder, name), "changed harbour");
+  writeFileSync(join(folder, "39/2999.txt"), "zebra");
+  await untilFound(world, "zebra", ["2999"]);
+  // Asking the index for all files at each change took a minute.
+  expect(performance.now() - began).toBeLessThan(15_000);
+}, 60_000);
+
+const marked = (canary: string) =>
+  Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`m${at}.txt`, `${canary} flour oven`]));
+
+it("forgets the words of files that went, and of sources that were taken out, while nobody looked", async () => {
+  const [folder, other, dir] = [temporaryFolder(), temporaryFolder(), temporaryFolder()];
+  const topics = [
+    "boat ship harbour sail quay",
+    "bread flour oven yeast dough",
+    "song chord melody drum tune",
+  ];
+  const dice = new Dice(7);
+  const text = (at: number) => {
+    const words = topics[at % 3]?.split(" ") ?? [];
+    return Array.from({ length: 4 }, () => dice.pick(words)).join(" ");
+  };
+  writeFiles(
+    folder,
+    Object.fromEntries(Array.from({ length: 360 }, (_, at) => [`${at}.txt`, text(at)])),
+  );
+  writeFiles(folder, marked("zyxcanaryone"));
+  writeFiles(other, marked("zyxcanarytwo"));
+  const both = [
+    { name: "notes", path: folder },
+    { name: "other", path: other },
+  ];
+  const first = await openContext({ dir, sources: both });
+  await vi.waitFor(
+    async () => {
+      const [hit] = await first.find("ship", { isHybrid: true });
+      expect(hit?.mode).toBe("hybrid");
+    },
+    { timeout: 20_000, interval: 50 },
+  );
+  await first.context[Symbol.asyncDispose]();
+  expect(holds(dir, "zyxcanaryone") && holds(dir, "zyxcanarytwo")).toBe(true);
+  for (const name of Object.keys(marked(""))) rmSync(join(folder, name));
+  const second = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
+  await untilFound(second, "zyxcanaryone", []);
+  await vi.waitFor(
+    () => {
+      expect(holds(dir, "zyxcanarytwo")).toBe(false);
+      expect(holds(dir, "zyxcanaryone")).toBe(false);
+    },
+    { timeout: 10_000 },
+  );
+}, 40_000);

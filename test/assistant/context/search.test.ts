@@ -1,0 +1,267 @@
+import { describe, expect, it, vi } from "vitest";
+import type { ContextEmbedder } from "../../../src/assistant/context/port.ts";
+import {
+  openContext,
+  person,
+  sandboxed,
+  temporaryFolder,
+  writeFiles,
+} from "../../support/context-world.ts";
+
+async function notes(files: Record<string, string | Uint8Array>, scope?: string) {
+  const folder = temporaryFolder();
+  writeFiles(folder, files);
+  return openContext({ sources: [{ name: "notes", path: folder, scope }] });
+}
+
+describe("a search", () => {
+  it("finds passages by any of their words, the best first", async () => {
+    const world = await notes({
+      "harbour.md": "# Harbour\n\nThe ferry leaves the pier at nine.",
+      "garden.md": "# Garden\n\nTomatoes want water, and the pier is not there.",
+      "tax.txt": "Receipts, 2025.",
+    });
+    const hits = await world.find("when does the ferry leave from the pier");
+    expect(hits.map(({ title }) => title)).toEqual(["Harbour", "Garden"]);
+    expect(hits[0]).toMatchObject({
+      source: "notes",
+      provenance: "file:notes",
+      snippet: "The ferry leaves the pier at nine.",
+      mode: "lexical",
+      parts: { lexical: 1, cosine: null },
+    });
+    expect(hits[0]?.uri).toMatch(/^file:\/\/\/.*\/harbour\.md$/);
+    expect(hits[0]?.score).toBeGreaterThan(hits[1]?.score ?? 0);
+  });
+
+  it("counts a word of the title for more than one of the text", async () => {
+    const world = await notes({
+      "a.md": "# Kettle\n\nSome words that say nothing.",
+      "b.md": "# Other\n\nSome words about a kettle here.",
+    });
+    expect((await world.find("kettle")).map(({ title }) => title)).toEqual(["Kettle", "Other"]);
+  });
+
+  it("answers no more than it was asked for, one passage of each document first", async () => {
+    const long = Array.from(
+      { length: 30 },
+      (_, at) => `## Part ${at}\n\nwalrus ${"x ".repeat(200)}`,
+    );
+    const world = await notes({
+      "long.md": long.join("\n\n"),
+      "short.md": "# Short\n\nA walrus and much else besides.",
+    });
+    const hits = await world.find("walrus", { limit: 3 });
+    expect(hits).toHaveLength(3);
+    expect(new Set(hits.map(({ uri }) => uri)).size).toBe(2);
+  });
+
+  it("takes every query for words and nothing else", async () => {
+    const world = await notes({ "harbour.md": "# Harbour\n\nThe ferry leaves." });
+    const hostile = [
+      '"',
+      "a AND",
+      "NEAR(ferry pier)",
+      "title:ferry",
+      "ferry*",
+      "^ferry",
+      "-ferry",
+      "ferry OR",
+      "(",
+      "{title}: x",
+      "ferry' OR 1=1 --",
+      '"ferry" "',
+      "ferry + pier",
+      "\u0000ferry",
+      "\ud800 ferry",
+      "passage_words MATCH 'x'",
+      "🚢",
+      "%_",
+      "fer*",
+      "AND",
+      "NOT ferry",
+    ];
+    const isWord = /(?<!\p{L})ferry(?!\p{L})/u;
+    for (const query of hostile)
+      expect([query, (await world.find(query)).length]).toEqual([
+        query,
+        isWord.test(query) ? 1 : 0,
+      ]);
+  });
+
+  it("finds parts of what is written without spaces, of joined names, and of file names", async () => {
+    const world = await notes({
+      "travel.md": "# 旅行\n\n来週は京都と大阪に行きます。",
+      "http.ts": "export function parseHttpHeader(line: string) {}",
+      "dentist-appointment.txt": "Thursday at four.",
+      "thai.txt": "ฉันชอบกินข้าวผัด",
+    });
+    expect((await world.find("大阪")).map(({ title }) => title)).toEqual(["旅行"]);
+    expect((await world.find("header")).map(({ title }) => title)).toEqual(["http.ts"]);
+    expect(await world.find("dentist")).toHaveLength(1);
+    expect(await world.find("ข้าวผัด")).toHaveLength(1);
+    expect(await world.find("東京")).toEqual([]);
+  });
+
+  it("finds words in other forms, and without their accents", async () => {
+    const world = await notes({ "a.txt": "Connections to the café were dropped." });
+    expect(await world.find("connection")).toHaveLength(1);
+    expect(await world.find("cafe")).toHaveLength(1);
+    expect(await world.find("CAFÉ")).toHaveLength(1);
+  });
+
+  it("refuses what is out of bounds, without an entry", async () => {
+    const world = await notes({ "a.txt": "text" });
+    const bad = [
+      [{ limit: 0 }, "limit"],
+      [{ limit: 51 }, "limit"],
+      [{ limit: 1.5 }, "limit"],
+      [{ query: " \n" }, "query"],
+      [{ query: "ä".repeat(2_049) }, "query"],
+      [{ scopes: Array.from({ length: 101 }, String) }, "scopes"],
+    ] as const;
+    for (const [request, param] of bad)
+      await expect(world.find("text", request)).rejects.toMatchObject({
+        code: "invalid_request",
+        param,
+      });
+    expect(world.ledger.entries).toEqual([]);
+  });
+
+  it("takes a query of 4,096 bytes", async () => {
+    const world = await notes({ "a.txt": "needle" });
+    expect(await world.find(`${"z ".repeat(2_044)}  needle`)).toHaveLength(1);
+  });
+
+  it("ends with its caller's signal, and says so where it takes too long", async () => {
+    const world = await openContext({
+      sources: [{ name: "notes", path: temporaryFolder() }],
+      searchLimitMs: 50,
+      embedder: { id: "never", dimensions: 3, embed: () => new Promise(() => {}) },
+    });
+    const request = { query: "x", limit: 1, isHybrid: true, scopes: undefined };
+    const caller = new AbortController();
+    const left = world.context.search(request, person, caller.signal);
+    caller.abort(new Error("gone"));
+    await expect(left).rejects.toThrow("gone");
+    await expect(world.context.search(request, person, caller.signal)).rejects.toThrow("gone");
+    await expect(world.find("x", request)).rejects.toMatchObject({ code: "timeout" });
+  });
+});
+
+describe("the ledger", () => {
+  it("has each search first, under the name of its kind", async () => {
+    const world = await notes({ "a.txt": "text" });
+    await world.find("text");
+    await world.find("text", { isHybrid: true });
+    await world.find("text", { isHybrid: true, scopes: [] }, sandboxed("org.example.App"));
+    expect(world.ledger.entries.map(({ name }) => name)).toEqual([
+      "context.search",
+      "context.search.hybrid",
+      "context.search.scoped",
+    ]);
+    expect(world.ledger.entries[2]).toEqual({
+      name: "context.search.scoped",
+      fields: {
+        limit: 10,
+        mode: "hybrid",
+        scopes: [],
+        caller: { app: "org.example.App", connection: ":1.2", kind: "flatpak" },
+      },
+      sealed: { query: "text" },
+    });
+  });
+
+  it("stops the retrieval where it cannot be written", async () => {
+    const world = await notes({ "a.txt": "text" });
+    world.ledger.isBroken = true;
+    await expect(world.find("text")).rejects.toMatchObject({ code: "ledger_unavailable" });
+  });
+});
+
+async function twoSources() {
+  const [own, other] = [temporaryFolder(), temporaryFolder()];
+  writeFiles(own, { "own.md": "# Own\n\nanchor" });
+  const many = Array.from({ length: 300 }, (_, at) => [
+    `n${at}.md`,
+    `# Other ${at}\n\nanchor anchor`,
+  ]);
+  writeFiles(other, Object.fromEntries(many));
+  return openContext({
+    sources: [
+      { name: "app", path: own, scope: "app:org.example.App" },
+      { name: "work", path: other },
+    ],
+  });
+}
+
+describe("scopes", () => {
+  it("hold before the limit: a crowd that may not be seen hides nothing", async () => {
+    const world = await twoSources();
+    const titles = async (scopes: readonly string[] | undefined, caller = person) =>
+      (await world.find("anchor", { scopes, limit: 50 }, caller)).map(({ source }) => source);
+    expect(await titles(["app:org.example.App"])).toEqual(["app"]);
+    expect(new Set(await titles(["work"]))).toEqual(new Set(["work"]));
+    expect(await titles([])).toEqual([]);
+    expect(await titles(["unheard-of"])).toEqual([]);
+    expect(await titles(["%", "work' OR '1"])).toEqual([]);
+    expect(world.ledger.entries).toHaveLength(5);
+    expect(await titles(undefined, sandboxed("org.example.App"))).toEqual(["app"]);
+    expect(await titles(["work"], sandboxed("org.example.App"))).toEqual([]);
+    expect(await titles(undefined, sandboxed("org.example.Else"))).toEqual([]);
+    const unit = { ...person, app: { id: "org.example.Else", kind: "unit" as const } };
+    expect(await titles(undefined, unit)).toHaveLength(50);
+  });
+});
+
+describe("hybrid search", () => {
+  /** Knows that boats and ships are alike. */
+  class TopicEmbedder implements ContextEmbedder {
+    readonly id = "topics";
+    readonly dimensions = 3;
+    isDown = false;
+    embed(texts: readonly string[]) {
+      if (this.isDown) return Promise.reject(new Error("no model"));
+      return Promise.resolve(
+        texts.map((text) => {
+          if (/boat|ship|vessel/i.test(text)) return Float32Array.from([1, 0, 0]);
+          return /soup/i.test(text) ? Float32Array.from([0, 1, 0]) : Float32Array.from([0, 0, 1]);
+        }),
+      );
+    }
+  }
+
+  it("finds what shares no word with the query, and words alone where the embedder is down", async () => {
+    const folder = temporaryFolder();
+    writeFiles(folder, {
+      "a.md": "# Fleet\n\nOur ships are old.",
+      "b.md": "# Lunch\n\nThe soup is hot.",
+    });
+    const embedder = new TopicEmbedder();
+    const world = await openContext({ sources: [{ name: "notes", path: folder }], embedder });
+    await vi.waitFor(async () => {
+      const hits = await world.find("which vessels", { isHybrid: true });
+      expect(hits).toMatchObject([
+        { title: "Fleet", mode: "hybrid", parts: { lexical: null, cosine: 1 } },
+      ]);
+    });
+    expect(await world.find("vessels", { isHybrid: true, scopes: ["else"] })).toEqual([]);
+    embedder.isDown = true;
+    expect(await world.find("vessels", { isHybrid: true })).toEqual([]);
+    const [hit] = await world.find("ships", { isHybrid: true });
+    expect(hit).toMatchObject({
+      title: "Fleet",
+      mode: "lexical",
+      parts: { lexical: 1, cosine: null },
+    });
+  });
+
+  it("says lexical while nothing is learned", async () => {
+    const world = await notes({ "a.txt": "one small text" });
+    const hits = await world.find("text", { isHybrid: true });
+    expect(hits.map(({ mode }) => mode)).toEqual(["lexical"]);
+    await expect(world.context.embedder.embed(["x"], new AbortController().signal)).rejects.toThrow(
+      "not learned",
+    );
+  });
+});

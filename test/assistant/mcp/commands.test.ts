@@ -1,0 +1,125 @@
+import { access, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import {
+  type AppCommand,
+  CommandStarter,
+} from "../../../src/assistant/agent/mcp/activation/commands.ts";
+import { StartersInOrder } from "../../../src/assistant/agent/mcp/activation/starters-in-order.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { type Logger, silentLogger } from "../../../src/base/logger.ts";
+import { examplePath } from "../../support/example-app.ts";
+import { McpWorld, toolAppFailure } from "../../support/mcp-world.ts";
+import { isProcessAlive } from "../../support/processes.ts";
+
+const APP = "org.example.Notes";
+
+let world: McpWorld;
+let starter: CommandStarter;
+let pids: number[];
+let endings: unknown[];
+
+beforeEach(async () => {
+  pids = [];
+  endings = [];
+  world = await McpWorld.open({
+    limits: { activationMs: 5_000 },
+    activator: (socketsDir) => {
+      const dir = join(socketsDir, "../..");
+      starter = new CommandStarter({
+        commands: new Map(Object.entries(commands(dir))),
+        clock: systemClock,
+        logger,
+      });
+      return new StartersInOrder([starter]);
+    },
+  });
+});
+
+afterEach(async () => {
+  await world[Symbol.asyncDispose]();
+  await starter[Symbol.asyncDispose]();
+});
+
+const logger: Logger = {
+  ...silentLogger,
+  info: ({ pid }) => void (typeof pid === "number" && pids.push(pid)),
+  warn: (fields) => void endings.push(fields),
+};
+
+function commands(dir: string): Record<string, AppCommand> {
+  const environment = { XDG_RUNTIME_DIR: dir, XDG_DATA_HOME: join(dir, "data") };
+  const sh = (script: string): AppCommand => ({ argv: ["/bin/sh", "-c", script], environment });
+  return {
+    [APP]: { argv: [process.execPath, examplePath("notes-app/notes.mjs")], environment },
+    "org.example.Broken": sh("echo 'it is broken' >&2; exit 3"),
+    "org.example.Missing": { argv: ["/nonexistent/program"], environment },
+    "org.example.Idle": sh(`trap '' TERM; cat > /dev/null; echo over > ${join(dir, "over")}`),
+    "org.example.Stubborn": sh("trap '' TERM; while :; do sleep 0.2; done"),
+  };
+}
+
+it("starts an app that comes with Berth when it is called for, once for all who call", async () => {
+  const calls = Array.from({ length: 10 }, () => world.call(APP, "list_notes", {}, true));
+  for (const call of calls) expect((await call).structured).toEqual({ notes: [] });
+  expect(pids).toHaveLength(1);
+});
+
+it("leaves an app that died where it is until it is called for again", async () => {
+  await world.call(APP, "create_note", { title: "a", body: "" }, true);
+  const [pid = 0] = pids;
+  process.kill(pid, "SIGKILL");
+  await expect.poll(() => world.apps.isConnected(APP)).toBe(false);
+  await expect.poll(() => endings).toMatchObject([{ app: APP, signal: "SIGKILL" }]);
+  expect(pids).toHaveLength(1);
+  // Its socket file is still there, and nobody behind it.
+  await access(join(world.socketsDir, `${APP}.sock`));
+  expect((await world.call(APP, "list_notes", {}, true)).structured).toMatchObject({
+    notes: [{ title: "a" }],
+  });
+  expect(pids).toHaveLength(2);
+});
+
+it("ends them with the daemon, also one that does not want to", async () => {
+  await world.call(APP, "list_notes", {}, true);
+  const stubborn = toolAppFailure(world.call("org.example.Stubborn", "x", {}, true));
+  await expect.poll(() => pids.length).toBe(2);
+  await world.apps[Symbol.asyncDispose]();
+  expect((await stubborn).code).toBe("transport_closed");
+  await starter[Symbol.asyncDispose]();
+  expect(pids.filter(isProcessAlive)).toEqual([]);
+});
+
+it("one that ends before it listens is app_unavailable at once, and the log has its last words", async () => {
+  const failure = await toolAppFailure(world.call("org.example.Broken", "x", {}, true));
+  expect(failure.code).toBe("app_unavailable");
+  expect(failure.message).toContain("ended before it listened");
+  await expect.poll(() => endings).toMatchObject([{ code: 3, said: "it is broken" }]);
+});
+
+it("one that cannot be started is app_unavailable, without the program's path", async () => {
+  const failure = await toolAppFailure(world.call("org.example.Missing", "x", {}, true));
+  expect(failure.code).toBe("app_unavailable");
+  expect(failure.message).not.toContain("nonexistent");
+});
+
+it("ends their standard input first, by which they may end themselves", async () => {
+  const waiting = toolAppFailure(world.call("org.example.Idle", "x", {}, true));
+  await expect.poll(() => pids.length).toBe(1);
+  const over = join(world.dir, "over");
+  await starter[Symbol.asyncDispose]();
+  expect((await waiting).code).toBe("app_unavailable");
+  await expect.poll(() => readFile(over, "utf8")).toBe("over\n");
+});
+
+it("is not asked of an app whose manifest does not say that it may be started", async () => {
+  const failure = await toolAppFailure(world.call(APP, "list_notes", {}, false));
+  expect(failure.code).toBe("app_unavailable");
+  expect(pids).toEqual([]);
+});
+
+it("says so where nothing knows the app", async () => {
+  const failure = await toolAppFailure(world.call("org.example.Unknown", "x", {}, true));
+  expect(failure.code).toBe("app_unavailable");
+  expect(failure.message).toContain("knows how to start it");
+});

@@ -1,0 +1,368 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { McpLimits } from "../../../src/assistant/agent/mcp/limits.ts";
+import { McpWorld, toolAppFailure } from "../../support/mcp-world.ts";
+import { echoTool, type RawMessage, type RawPeer, type RawScript } from "../../support/raw-app.ts";
+
+const APP = "org.example.Hostile";
+const MIB = 1024 * 1024;
+
+let world: McpWorld;
+
+beforeEach(async () => {
+  world = await McpWorld.open();
+});
+
+/** For what is to run out of time; everything else has all the time of a busy machine. */
+async function hurry(limits: Partial<McpLimits>): Promise<void> {
+  await world[Symbol.asyncDispose]();
+  world = await McpWorld.open({ limits });
+}
+
+afterEach(async () => {
+  await world[Symbol.asyncDispose]();
+});
+
+/** Polite but for the calls. */
+function onCall(reaction: (call: RawMessage, peer: RawPeer) => void): RawScript {
+  return (message, peer) => {
+    if (message.method !== "tools/call") return undefined;
+    reaction(message, peer);
+    return "handled";
+  };
+}
+
+describe("greeting an app", () => {
+  it("one that takes the connection and says nothing is a timeout, and delays nobody else", async () => {
+    await hurry({ probeMs: 100, handshakeMs: 2_000 });
+    await world.raw(APP, () => "handled");
+    await world.raw("org.example.Quick");
+    const hanging = toolAppFailure(world.call(APP, "echo"));
+    for (let round = 0; round < 20; round += 1) await world.call("org.example.Quick", "echo");
+    expect(world.apps.isConnected(APP)).toBe(false);
+    expect((await hanging).code).toBe("timeout");
+  });
+
+  it("one that closes on what it does not know is greeted in the older way", async () => {
+    const app = await world.raw(APP, (message, peer) => {
+      if (message.method !== "server/discover") return undefined;
+      peer.socket.destroy();
+      return "handled";
+    });
+    expect((await world.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
+    expect(app.connections).toBe(2);
+  });
+
+  it("one that is silent on what it does not know is greeted in the older way", async () => {
+    await hurry({ probeMs: 100 });
+    const app = await world.raw(APP, (message) =>
+      message.method === "server/discover" ? "handled" : undefined,
+    );
+    expect((await world.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
+    expect(app.connections).toBe(2);
+  });
+
+  it("one that closes at once is transport_closed", async () => {
+    await world.raw(APP, (_, peer) => {
+      peer.socket.destroy();
+      return "handled";
+    });
+    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("transport_closed");
+  });
+
+  it("one that offers no version of MCP is bad_result", async () => {
+    await world.raw(APP, (message, peer) => {
+      if (message.method !== "initialize") return undefined;
+      peer.answer(message, { protocolVersion: "1999-01-01", capabilities: {}, serverInfo: {} });
+      return "handled";
+    });
+    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("bad_result");
+  });
+
+  it("one that has no tools has none", async () => {
+    await world.raw(APP, (message, peer) => {
+      if (message.method !== "initialize") return undefined;
+      peer.answer(message, {
+        protocolVersion: "2025-06-18",
+        capabilities: {},
+        serverInfo: { name: "bare", version: "1" },
+      });
+      return "handled";
+    });
+    const app = { appId: APP, isActivatable: false };
+    const { signal } = new AbortController();
+    expect(await world.apps.definition(app, "echo", signal)).toBeUndefined();
+  });
+});
+
+describe("an app that writes what it should not", () => {
+  const answers: readonly (readonly [string, string, (peer: RawPeer, id: unknown) => void])[] = [
+    ["no JSON", "bad_result", ({ socket }) => socket.write("hello\n")],
+    ["JSON that is no message", "bad_result", ({ send }) => send({ hello: 1 })],
+    ["a number", "bad_result", ({ send }) => send(7)],
+    ["a batch", "bad_result", ({ send }, id) => send([{ jsonrpc: "2.0", id, result: {} }])],
+    ["no UTF-8", "bad_result", ({ socket }, id) => socket.write(notUtf8(id))],
+    ["half a line", "transport_closed", ({ socket }) => socket.end('{"jsonrpc":"2.0","id":')],
+    ["nothing more", "transport_closed", ({ socket }) => socket.destroy()],
+    ["an answer to another", "timeout", ({ send }) => send(resultOf(4711, []))],
+    ["an id of another type", "timeout", ({ send }, id) => send(resultOf(String(id), []))],
+    ["an answer without id", "timeout", ({ send }) => send(errorOf(null))],
+    ["no list of blocks", "bad_result", ({ send }, id) => send(resultOf(id, null))],
+    ["wrong blocks", "bad_result", ({ send }, id) => send(resultOf(id, [{ type: "text" }]))],
+    ["too many blocks", "bad_result", ({ send }, id) => send(resultOf(id, zeros(1_001)))],
+    ["a million values", "bad_result", ({ send }, id) => send(resultOf(id, [zeros(1_000_000)]))],
+    ["great depth", "bad_result", ({ socket }, id) => socket.write(deepLine(id, 100_000))],
+    ["5 MiB", "result_too_large", ({ send }, id) => send(resultOf(id, ["x".repeat(5 * MIB)]))],
+  ];
+
+  it.each(answers)("%s: %s", async (_, code, write) => {
+    if (code === "timeout") await hurry({ callMs: 700 });
+    const app = await world.raw(
+      APP,
+      onCall((call, peer) => write(peer, call.id)),
+    );
+    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe(code);
+    expect(app.methods.filter((method) => method === "tools/call")).toHaveLength(1);
+    // It is none the worse for it.
+    app.script = () => undefined;
+    expect((await world.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
+  });
+
+  it("a line of 4 MiB is taken, whole", async () => {
+    const text = "ä".repeat(2 * MIB - 100);
+    await world.raw(
+      APP,
+      onCall((call, peer) => peer.answer(call, { content: [{ type: "text", text }] })),
+    );
+    expect((await world.call(APP, "echo")).content).toEqual([{ type: "text", text }]);
+  });
+
+  it("great depth is noticed before it is made into values", async () => {
+    await world.raw(
+      APP,
+      // Cut off, it would be no JSON for whoever reads it first.
+      onCall((_, { socket }) => void socket.write(`${"[".repeat(MIB)}\n`)),
+    );
+    const failure = await toolAppFailure(world.call(APP, "echo"));
+    expect(failure.code).toBe("bad_result");
+    expect(failure.message).toContain("nested more than 100 deep");
+  });
+
+  it("a line that has no end is cut off, not kept", async () => {
+    const piece = Buffer.alloc(MIB, "x");
+    let written = 0;
+    await world.raw(
+      APP,
+      onCall((_, { socket }) => {
+        const more = () => {
+          for (; written < 50 * MIB && !socket.destroyed; written += piece.length) {
+            if (!socket.write(piece)) {
+              socket.once("drain", more);
+              written += piece.length;
+              return;
+            }
+          }
+        };
+        more();
+      }),
+    );
+    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("result_too_large");
+    expect(written).toBeLessThan(8 * MIB);
+  });
+
+  it("an app's words come as one short line", async () => {
+    const message = `a\u0000b\u202Ec\n${"😀".repeat(1_000)}`;
+    await world.raw(
+      APP,
+      onCall(({ id }, { send }) => send({ jsonrpc: "2.0", id, error: { code: -1, message } })),
+    );
+    const failure = await toolAppFailure(world.call(APP, "echo"));
+    expect(failure.code).toBe("tool_error");
+    expect(failure.message).toMatch(/: a b c 😀+…$/u);
+    expect(failure.message.length).toBeLessThan(600);
+    expect(failure.message).not.toMatch(/[\uD800-\uDFFF]/u);
+  });
+});
+
+describe("an app that answers late", () => {
+  it("is told that nobody waits any more, and what it then says goes to nobody", async () => {
+    await hurry({ callMs: 700 });
+    const held: { call: RawMessage; peer: RawPeer }[] = [];
+    const app = await world.raw(
+      APP,
+      onCall((call, peer) => void held.push({ call, peer })),
+    );
+    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("timeout");
+    await expect.poll(() => app.methods.at(-1)).toBe("notifications/cancelled");
+    const [late] = held;
+    expect(app.received.at(-1)?.params).toEqual({
+      requestId: late?.call.id,
+      reason: "timed out",
+    });
+    app.script = (message, peer) => {
+      if (message.method !== "tools/call" || !late) return undefined;
+      late.peer.answer(late.call, { content: [], structuredContent: { late: true } });
+      peer.answer(message, { content: [], structuredContent: { late: false } });
+      return "handled";
+    };
+    expect((await world.call(APP, "echo")).structured).toEqual({ late: false });
+    expect(app.connections).toBe(1);
+  });
+
+  it("is not told the caller's reason for giving up", async () => {
+    const app = await world.raw(
+      APP,
+      onCall(() => {}),
+    );
+    const address = { appId: APP, isActivatable: false };
+    const giving = new AbortController();
+    await world.apps.definition(address, "echo", giving.signal);
+    const call = world.apps.call(address, "echo", {}, giving.signal);
+    call.catch(() => {});
+    await expect.poll(() => app.methods.at(-1)).toBe("tools/call");
+    giving.abort(new Error("a secret of the caller"));
+    await expect(call).rejects.toThrow("a secret of the caller");
+    await expect.poll(() => app.methods.at(-1)).toBe("notifications/cancelled");
+    expect(JSON.stringify(app.received)).not.toContain("secret");
+  });
+});
+
+describe("an app that speaks unasked", () => {
+  it("is refused what it asks for", async () => {
+    const asked = ["sampling/createMessage", "elicitation/create", "roots/list", "x/y", "ping"];
+    const app = await world.raw(
+      APP,
+      onCall((call, peer) => {
+        for (const [index, method] of asked.entries()) {
+          peer.send({ jsonrpc: "2.0", id: `ours-${index}`, method, params: {} });
+        }
+        peer.answer(call, { content: [] });
+      }),
+    );
+    await world.call(APP, "echo");
+    const answers = () => app.received.filter(({ id }) => String(id).startsWith("ours-"));
+    await expect.poll(() => answers().length).toBe(asked.length);
+    expect(answers().map(({ error }) => error?.code)).toEqual([
+      -32_601,
+      -32_601,
+      -32_601,
+      -32_601,
+      undefined,
+    ]);
+  });
+
+  it.each([
+    ["notifications", () => ({ jsonrpc: "2.0", method: "notifications/tools/list_changed" })],
+    ["requests", (id: number) => ({ jsonrpc: "2.0", id, method: "sampling/createMessage" })],
+    ["answers", (id: number) => resultOf(1_000_000 + id, [])],
+  ])("is cut off when it floods with %s", async (_, message) => {
+    await world.raw(
+      APP,
+      onCall((_call, { send }) => {
+        for (let index = 0; index < 5_000; index += 1) send(message(index));
+      }),
+    );
+    const failure = await toolAppFailure(world.call(APP, "echo"));
+    expect(failure.code).toBe("transport_closed");
+    expect(failure.message).toContain("200 messages in a second");
+  });
+
+  it("may say a few hundred things at once", async () => {
+    const message = { jsonrpc: "2.0", method: "notifications/message", params: { level: "info" } };
+    await world.raw(
+      APP,
+      onCall((call, peer) => {
+        for (let index = 0; index < 500; index += 1) peer.send(message);
+        peer.answer(call, { content: [] });
+      }),
+    );
+    expect((await world.call(APP, "echo")).isError).toBe(false);
+  });
+
+  it("does not get what it wants by asking in place of an answer", async () => {
+    await world.raw(APP, (message, peer) => {
+      if (message.method === "server/discover") {
+        peer.answer(message, {
+          resultType: "complete",
+          supportedVersions: ["2026-07-28"],
+          capabilities: { tools: {} },
+        });
+      } else if (message.method === "tools/list") {
+        const cache = { ttlMs: 0, cacheScope: "private" };
+        peer.answer(message, { resultType: "complete", tools: [echoTool], ...cache });
+      } else if (message.method === "tools/call") {
+        const input = { method: "roots/list", params: {} };
+        peer.answer(message, { resultType: "input_required", inputRequests: { a: input } });
+      }
+      return "handled";
+    });
+    const failure = await toolAppFailure(world.call(APP, "echo"));
+    expect(failure.code).toBe("tool_error");
+    expect(failure.message).toContain("more input");
+  });
+});
+
+describe("an app's list of tools", () => {
+  const lists: readonly (readonly [string, (page: number) => unknown])[] = [
+    ["has no end", (page) => ({ tools: [], nextCursor: String(page) })],
+    ["goes in a circle", () => ({ tools: [], nextCursor: "again" })],
+    ["is too long", (page) => ({ tools: many(page, 501), nextCursor: String(page) })],
+    ["has a tool twice", () => ({ tools: [echoTool, echoTool] })],
+    ["is none", () => ({ tools: "none" })],
+  ];
+
+  it.each(lists)("that %s is bad_result", async (_, page) => {
+    let pages = 0;
+    await world.raw(APP, (message, peer) => {
+      if (message.method !== "tools/list") return undefined;
+      pages += 1;
+      peer.answer(message, page(pages));
+      return "handled";
+    });
+    expect((await toolAppFailure(world.call(APP, "echo"))).code).toBe("bad_result");
+    expect(pages).toBeLessThanOrEqual(64);
+  });
+
+  it("may have a thousand tools on many pages", async () => {
+    await world.raw(APP, (message, peer) => {
+      if (message.method !== "tools/list") return undefined;
+      const page = Number(message.params?.["cursor"] ?? 0);
+      const nextCursor = page < 19 ? String(page + 1) : undefined;
+      peer.answer(message, { tools: many(page, 50), nextCursor });
+      return "handled";
+    });
+    const app = { appId: APP, isActivatable: false };
+    const { signal } = new AbortController();
+    expect(await world.apps.definition(app, "tool-19-49", signal)).toBeDefined();
+    expect(await world.apps.definition(app, "tool-20-0", signal)).toBeUndefined();
+  });
+});
+
+function resultOf(id: unknown, content: readonly unknown[] | null): unknown {
+  return { jsonrpc: "2.0", id, result: { content } };
+}
+
+/** An answer as it should be, but for one byte. */
+function notUtf8(id: unknown): Buffer {
+  const line = `${JSON.stringify(resultOf(id, [{ type: "text", text: "?" }]))}\n`;
+  return Buffer.from(line.replace("?", "\u00FF"), "latin1");
+}
+
+function errorOf(id: unknown): unknown {
+  return { jsonrpc: "2.0", ...(id !== null && { id }), error: { code: 1, message: "no" } };
+}
+
+function zeros(count: number): readonly number[] {
+  return Array.from({ length: count }, () => 0);
+}
+
+function many(page: number, count: number): readonly unknown[] {
+  return Array.from({ length: count }, (_, index) => ({
+    ...echoTool,
+    name: `tool-${page}-${index}`,
+  }));
+}
+
+function deepLine(id: unknown, depth: number): string {
+  const nested = "[".repeat(depth) + "]".repeat(depth);
+  return `{"jsonrpc":"2.0","id":${String(id)},"result":{"content":[],"structuredContent":{"a":${nested}}}}\n`;
+}

@@ -1,0 +1,213 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type {
+  AnswerEvent,
+  GenerateRequest,
+  InferenceService,
+} from "../../src/assistant/inference/service-port.ts";
+import { UpstreamInference } from "../../src/assistant/inference/upstream/upstream.ts";
+import { openLedger } from "../../src/assistant/ledger/ledger.ts";
+import { openLocalInference } from "../../src/assistant/local-inference.ts";
+import { loadAssistantConfig } from "../../src/base/assistant-config.ts";
+import { Cleanup } from "../../src/base/cleanup.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { AssistantProcess } from "../support/assistant-process.ts";
+import { soon } from "../support/inference-http.ts";
+import { collect, ListLedger, plainRequest } from "../support/service-world.ts";
+
+/** The system instance as a process, and beside it the same service and engine in this one. */
+const world = new Cleanup();
+let system: AssistantProcess;
+let direct: InferenceService;
+let upstream: UpstreamInference;
+const ledger = new ListLedger();
+const signal = new AbortController().signal;
+
+beforeAll(async () => {
+  system = world.use(await AssistantProcess.start(["--engine", "stub"]));
+  const dataDir = await mkdtemp(join(tmpdir(), "berth-upstream-"));
+  world.defer(() => rm(dataDir, { recursive: true, force: true }));
+  const parts = { clock: systemClock, logger: silentLogger };
+  const own = world.use(await openLedger({ dir: dataDir, version: "0.0.0", ...parts }));
+  const config = loadAssistantConfig({
+    flags: { dataDir, engine: "stub" },
+    environment: {},
+    workingDirectory: dataDir,
+    isTerminal: false,
+  });
+  direct = (await openLocalInference(config, { ledger: own, ...parts }, world)).service;
+  upstream = world.use(new UpstreamInference({ url: system.ready.url, ledger, ...parts }));
+});
+
+afterAll(() => world[Symbol.asyncDispose]());
+
+const chat: GenerateRequest = {
+  ...plainRequest,
+  toolChoice: { kind: "auto" },
+  prompts: [
+    {
+      kind: "chat",
+      messages: [
+        { role: "system", content: "Answer shortly." },
+        { role: "user", content: "What is a berth? \u2693" },
+      ],
+      tools: [],
+      variables: {},
+    },
+  ],
+};
+
+const schema = {
+  type: "object",
+  properties: { name: { type: "string" }, count: { type: "integer" } },
+  required: ["name", "count"],
+  additionalProperties: false,
+};
+
+const tools = [{ name: "add", description: "Adds.", parameters: schema }];
+
+const requests: Readonly<Record<string, GenerateRequest>> = {
+  "a chat": chat,
+  "a chat in one piece": { ...chat, isStreamed: false },
+  "several choices, each with logprobs": {
+    ...chat,
+    n: 3,
+    sampling: { temperature: 0, seed: 7, logprobs: 3 },
+  },
+  "a limit": { ...chat, maxTokens: 4 },
+  "a schema": { ...chat, guide: { kind: "json_schema", name: "it", schema, strict: true } },
+  "a schema, held until it is checked": {
+    ...chat,
+    isStreamed: false,
+    guide: { kind: "json_schema", name: undefined, schema, strict: false },
+  },
+  "any object": { ...chat, guide: { kind: "json_object" } },
+  "a tool that has to be called": {
+    ...chat,
+    toolChoice: { kind: "function", name: "add" },
+    prompts: chat.prompts.map((prompt) => (prompt.kind === "chat" ? { ...prompt, tools } : prompt)),
+  },
+  "plain prompts": {
+    ...chat,
+    n: 2,
+    stop: ["stub"],
+    prompts: [
+      { kind: "text", text: "once upon" },
+      { kind: "tokens", tokens: [1, 2, 3] },
+    ],
+  },
+};
+
+test.each(Object.entries(requests))("the same events: %s", async (_, request) => {
+  const theirs = comparable(await collect(direct.generate(request, signal)));
+  const ours = comparable(await collect(upstream.generate(request, signal)));
+  expect(ours.length).toBeGreaterThan(2);
+  expect(ours).toEqual(theirs);
+});
+
+/**
+ * What differs from run to run is left out: ids, what an earlier request had left in memory, and in which
+ * order choices that are answered side by side have their turns.
+ */
+function comparable(events: readonly AnswerEvent[]): AnswerEvent[] {
+  const plain: AnswerEvent[] = events.map((event) => {
+    if (event.type === "accepted") return { ...event, ledgerSeq: 0 };
+    if (event.type === "started") return { ...event, cachedTokens: 0 };
+    if (event.type === "tool_call" && event.start)
+      return { ...event, start: { ...event.start, id: "call" } };
+    return event;
+  });
+  return plain.toSorted((one, other) => place(one) - place(other));
+}
+
+function place(event: AnswerEvent): number {
+  return "choice" in event ? event.choice : -1;
+}
+
+const refused: Readonly<Record<string, GenerateRequest>> = {
+  "a model that is not there": { ...chat, model: "nobody" },
+  "a schema that cannot be had": {
+    ...chat,
+    guide: { kind: "json_schema", name: undefined, schema: { not: {} }, strict: false },
+  },
+  "a tool's schema that cannot be had": {
+    ...chat,
+    toolChoice: { kind: "required" },
+    prompts: chat.prompts.map((prompt) =>
+      prompt.kind === "chat"
+        ? { ...prompt, tools: [{ name: "add", parameters: { type: "object", not: {} } }] }
+        : prompt,
+    ),
+  },
+  "a prompt beyond the context": {
+    ...chat,
+    prompts: [{ kind: "text", text: "word ".repeat(200_000) }],
+  },
+};
+
+test.each(Object.entries(refused))("the same refusal: %s", async (_, request) => {
+  const [theirs, ours] = await Promise.all(
+    [direct, upstream].map((service) =>
+      collect(service.generate(request, signal)).then(
+        () => ({}),
+        (error: unknown) => error,
+      ),
+    ),
+  );
+  expect(ours).toMatchObject({ code: expect.any(String), message: expect.any(String) });
+  const { code, message, param } = Object(theirs);
+  // An engine calls it by the name of the one that it reads.
+  const wanted = typeof param === "string" ? param.replace(/^prompt\b/, "prompts") : param;
+  expect(ours).toMatchObject({ code, message, param: wanted });
+});
+
+test("the same vectors, models and health", async () => {
+  const request = { ...chat, texts: ["a berth", "a ship at its berth", "\u2693"] };
+  const [theirs, ours] = [
+    await direct.embed(request, signal),
+    await upstream.embed(request, signal),
+  ];
+  expect({ ...ours, ledgerSeq: 0 }).toEqual({ ...theirs, ledgerSeq: 0 });
+  expect(ours.tokens.every((count) => count > 0)).toBe(true);
+  expect(await knownTo(upstream)).toEqual(await knownTo(direct));
+  await expect.poll(() => upstream.health(), soon).toEqual(direct.health());
+});
+
+/** All but the time of the start. */
+async function knownTo(service: InferenceService) {
+  return (await service.models()).map((model) => ({ ...model, createdSeconds: 0 }));
+}
+
+test("an abort in the middle leaves nothing behind there", async () => {
+  const leaving = new AbortController();
+  const endless = { ...chat, maxTokens: Number.POSITIVE_INFINITY };
+  const seen: AnswerEvent[] = [];
+  await expect(async () => {
+    for await (const event of upstream.generate(endless, leaving.signal)) {
+      seen.push(event);
+      if (event.type === "text") leaving.abort(new Error("enough"));
+    }
+  }).rejects.toThrow("enough");
+  expect(seen.some(({ type }) => type === "end")).toBe(false);
+  await expect
+    .poll(async () => (await system.state()).models.map(({ active }) => active), soon)
+    .toEqual([0]);
+});
+
+test("a system instance that is killed in the middle, and one that is not there", async () => {
+  const entries = ledger.entries.length;
+  const prompts = Array.from({ length: 8 }, (_, n) => ({ kind: "text", text: `${n}` }) as const);
+  const events = upstream.generate({ ...chat, prompts, n: 8 }, signal);
+  expect((await events.next()).value).toMatchObject({ type: "accepted", model: "stub" });
+  await system.stop("SIGKILL");
+  await expect(collect(events)).rejects.toMatchObject({ code: "engine_failed" });
+  await expect(collect(upstream.generate(chat, signal))).rejects.toMatchObject({
+    code: "no_model",
+  });
+  // Both were to be done, and stand in the ledger.
+  expect(ledger.entries).toHaveLength(entries + 2);
+  await system.start();
+});

@@ -1,0 +1,257 @@
+import { Variant } from "dbus-next";
+import { expect, test, vi } from "vitest";
+import { serveAgent } from "../../src/assistant/agent/bus.ts";
+import type { CallDetail, CallRequest, ConfirmationSpec } from "../../src/assistant/agent/port.ts";
+import type { Caller } from "../../src/assistant/caller.ts";
+import { serveContext } from "../../src/assistant/context/bus.ts";
+import type { SearchRequest } from "../../src/assistant/context/port.ts";
+import { AssistantError } from "../../src/assistant/errors.ts";
+import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import type { ReceivedSignal } from "../../src/base/session-bus/port.ts";
+import { agentWith, BusWorld, contextService } from "../support/bus-world.ts";
+import { gi } from "../support/gi-client.ts";
+import { RawBusClient } from "../support/raw-bus-client.ts";
+
+const AGENT = "dev.assistant.Agent1";
+const AGENT_PATH = "/dev/assistant/Agent1";
+const CONTEXT = "dev.assistant.Context1";
+const CONTEXT_PATH = "/dev/assistant/Context1";
+const INVALID_ARGS = "org.freedesktop.DBus.Error.InvalidArgs";
+
+const detail: CallDetail = { v: 1, code: "ok", message: "done", app_id: "a.b", tool: "t" };
+const spec: ConfirmationSpec = {
+  v: 1,
+  call_id: 7,
+  app_id: "a.b",
+  app_name: "A",
+  tool: "t",
+  title: "T",
+  description: "",
+  args: { text: 'it\'s "quoted" ü' },
+  tiers: { declared: "write", effective: "write" },
+  chain: [],
+  diff: [],
+  undo: null,
+  caller: { app: null, verified: false, actor: null },
+  expires_at: "2026-11-21T10:00:00.000Z",
+  hold_ms: 0,
+  digest: "",
+};
+
+async function worldWith(agent: ReturnType<typeof agentWith>): Promise<BusWorld> {
+  const world = await BusWorld.start();
+  serveAgent({ bus: world.daemon, service: agent, daemon: "berth 1.2.3" });
+  await world.daemon.requestName(AGENT);
+  return world;
+}
+
+test("a call goes to the agent as it was made, and its answer comes back", async () => {
+  const requests: { request: CallRequest; caller: Caller }[] = [];
+  await using world = await worldWith(
+    agentWith({
+      requestCall: async (request, caller) => {
+        requests.push({ request, caller });
+        return { callId: 2 ** 53 - 1, disposition: "executed", detail };
+      },
+      listTools: () => [
+        { app_id: "a.b", name: "t", tier: "read", description: "d", undoable: false },
+      ],
+    }),
+  );
+  const { bus } = world;
+  const gdbus = await bus.gdbusCall(
+    ...([AGENT, AGENT_PATH, `${AGENT}.RequestCall`, "a.b", "t", '{"x": 1}'] as const),
+    "{'actor': <'me'>, 'provenance': <['user', 'file:notes']>}",
+  );
+  expect(gdbus).toBe(`(uint64 9007199254740991, 'executed', '${JSON.stringify(detail)}')`);
+  const busctl = await bus.busctlCall(
+    ...([AGENT, AGENT_PATH, AGENT, "RequestCall", "sssa{sv}", "a.b", "t", "{}", "0"] as const),
+  );
+  expect(busctl).toEqual([9007199254740991, "executed", JSON.stringify(detail)]);
+  expect(requests.map(({ request }) => request)).toEqual([
+    {
+      appId: "a.b",
+      tool: "t",
+      argsJson: '{"x": 1}',
+      actor: "me",
+      provenance: ["user", "file:notes"],
+    },
+    { appId: "a.b", tool: "t", argsJson: "{}", actor: undefined, provenance: undefined },
+  ]);
+  expect(requests[0]?.caller).toMatchObject({
+    connection: expect.stringMatching(/^:1\.\d+$/),
+    pid: expect.any(Number),
+  });
+  expect(await gi(bus, "call", AGENT, AGENT_PATH, AGENT, "Ping", "", "[]")).toEqual([
+    "berth 1.2.3",
+  ]);
+  const [tools] = await bus.busctlCall(AGENT, AGENT_PATH, AGENT, "ListTools");
+  expect(JSON.parse(String(tools))).toMatchObject([{ app_id: "a.b", tier: "read" }]);
+  expect(await bus.busctlProperty(AGENT, AGENT_PATH, AGENT, "TrustedProvenance")).toEqual([
+    "user",
+    "system",
+  ]);
+});
+
+test.each([
+  ["an option that there is not", { provenence: new Variant("as", []) }, /"provenence"/],
+  ["an option of another type", { provenance: new Variant("s", "user") }, /provenance.*"s".*"as"/],
+  ["JavaScript's own name", { toString: 1 }, /"toString"/],
+])("%s is refused by its name", async (_, given: Record<string, unknown>, text) => {
+  await using world = await worldWith(agentWith({}));
+  await using raw = await RawBusClient.connect(world.bus);
+  const options = Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [
+      name,
+      value instanceof Variant ? value : new Variant("u", 1),
+    ]),
+  );
+  const error = await raw.errorOf({
+    destination: AGENT,
+    path: AGENT_PATH,
+    interface: AGENT,
+    member: "RequestCall",
+    signature: "sssa{sv}",
+    body: ["a.b", "t", "{}", options],
+  });
+  expect(error.name).toBe(INVALID_ARGS);
+  expect(error.text).toMatch(text);
+});
+
+test("numbers that no call can have are unknown", async () => {
+  const asked: number[] = [];
+  await using world = await worldWith(
+    agentWith({
+      confirm: async (id) => {
+        asked.push(id);
+        return { status: "executed", detail };
+      },
+    }),
+  );
+  const confirm = (id: string) =>
+    world.bus.busctlCall(AGENT, AGENT_PATH, AGENT, "Confirm", "tb", id, "true");
+  expect((await confirm("9007199254740991"))[0]).toBe("executed");
+  const [status, text] = await confirm("9007199254740992");
+  expect([status, JSON.parse(String(text)).code]).toEqual(["failed", "unknown_call"]);
+  expect((await confirm("18446744073709551615"))[0]).toBe("failed");
+  expect(asked).toEqual([9007199254740991]);
+  await expect(
+    world.bus.gdbusCall(AGENT, AGENT_PATH, `${AGENT}.UndoSkip`, "18446744073709551615"),
+  ).rejects.toMatchObject({ busName: "dev.assistant.Error.NotFound" });
+});
+
+test("what waits is told to whoever asks, as it was announced", async () => {
+  const callers: Caller[] = [];
+  const listParked = (caller: Caller) => {
+    callers.push(caller);
+    return [spec];
+  };
+  await using world = await worldWith(agentWith({ listParked }));
+  const [json] = await world.bus.busctlCall(AGENT, AGENT_PATH, AGENT, "ListParked");
+  expect(JSON.parse(String(json))).toEqual([spec]);
+  expect(callers).toMatchObject([
+    { connection: expect.stringMatching(/^:1\.\d+$/), pid: expect.any(Number) },
+  ]);
+});
+
+test("signals are heard by every client that listens", async () => {
+  const agent = agentWith({});
+  await using world = await worldWith(agent);
+  await using monitor = await world.bus.monitor(AGENT);
+  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
+  const heard: ReceivedSignal[] = [];
+  const rule = { path: AGENT_PATH, interface: AGENT, sender: AGENT };
+  const requested = { ...rule, member: "ConfirmationRequested" };
+  const stop = await client.onSignal(requested, (signal) => heard.push(signal));
+  await client.onSignal({ ...rule, member: "CallResolved" }, (signal) => heard.push(signal));
+  agent.tell.confirmationRequested(7, spec);
+  agent.tell.callResolved(7, "denied");
+  const line = await monitor.line(/ConfirmationRequested/);
+  expect(line).toContain("(uint64 7, ");
+  await monitor.line(/CallResolved \(uint64 7, 'denied'\)/);
+  await vi.waitFor(() => expect(heard.length).toBe(2));
+  expect(heard[0]?.args).toEqual([7n, JSON.stringify(spec)]);
+  expect(heard[1]).toEqual({ sender: world.daemon.uniqueName, args: [7n, "denied"] });
+  stop();
+  agent.tell.confirmationRequested(8, spec);
+  agent.tell.callResolved(8, "executed");
+  await vi.waitFor(() => expect(heard.length).toBe(3));
+  expect(heard[2]?.args).toEqual([8n, "executed"]);
+});
+
+test("a signal that somebody else sends to a client is not the agent's", async () => {
+  const agent = agentWith({});
+  await using world = await worldWith(agent);
+  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
+  const heard: ReceivedSignal[] = [];
+  const rule = { path: AGENT_PATH, interface: AGENT, sender: AGENT, member: "CallResolved" };
+  await client.onSignal(rule, (signal) => heard.push(signal));
+  // Sent to the one connection, for which no rule is needed.
+  const emit = ["emit", "--session", "--dest", client.uniqueName, "--object-path", AGENT_PATH];
+  const forged = await world.bus.run("gdbus", [
+    ...emit,
+    "--signal",
+    `${AGENT}.CallResolved`,
+    "uint64 1",
+    "'executed'",
+  ]);
+  expect(forged.code).toBe(0);
+  agent.tell.callResolved(2, "failed");
+  await vi.waitFor(() => expect(heard.length).toBe(1));
+  expect(heard[0]?.args).toEqual([2n, "failed"]);
+});
+
+test("a confirmer is forgotten when its connection goes", async () => {
+  const gone: string[] = [];
+  const registered: string[] = [];
+  await using world = await worldWith(
+    agentWith({
+      registerConfirmer: ({ connection }) => void registered.push(connection),
+      callerGone: (connection) => void gone.push(connection),
+    }),
+  );
+  const raw = await RawBusClient.connect(world.bus);
+  const call = { destination: AGENT, path: AGENT_PATH, interface: AGENT };
+  await raw.call({ ...call, member: "RegisterConfirmer" });
+  await raw.call({ ...call, member: "RegisterConfirmer" });
+  expect([registered, gone]).toEqual([[raw.name, raw.name], []]);
+  raw.leave();
+  await vi.waitFor(() => expect(gone).toEqual([raw.name]));
+});
+
+test("search and memory", async () => {
+  const searches: SearchRequest[] = [];
+  await using world = await BusWorld.start();
+  const service = contextService({
+    search: async (request) => {
+      searches.push(request);
+      if (request.limit === 0) throw new AssistantError("invalid_request", "the limit is 1 to 50");
+      return [];
+    },
+  });
+  serveContext({ bus: world.daemon, service, daemon: "berth 1.2.3" });
+  await world.daemon.requestName(CONTEXT);
+  const { bus } = world;
+  const search = (options: string) =>
+    bus.gdbusCall(CONTEXT, CONTEXT_PATH, `${CONTEXT}.Search`, "words", options);
+  expect(await search("{}")).toBe("('[]',)");
+  await search("{'limit': <uint32 50>, 'hybrid': <true>, 'scopes': <@as []>}");
+  await expect(search("{'limit': <uint32 0>}")).rejects.toMatchObject({ busName: INVALID_ARGS });
+  await expect(search("{'limit': <5>}")).rejects.toMatchObject({ busName: INVALID_ARGS });
+  expect(searches).toEqual([
+    { query: "words", limit: 3, isHybrid: false, scopes: undefined },
+    { query: "words", limit: 50, isHybrid: true, scopes: [] },
+    { query: "words", limit: 0, isHybrid: false, scopes: undefined },
+  ]);
+  const memory = (member: string, ...args: string[]) =>
+    bus.busctlCall(CONTEXT, CONTEXT_PATH, CONTEXT, member, "s".repeat(args.length), ...args);
+  await memory("MemorySet", "app", "__proto__", "für dich\n");
+  expect(await memory("MemoryGet", "app", "__proto__")).toEqual(["für dich\n"]);
+  const [list] = await memory("MemoryList", "app");
+  expect(list).toBe('{"__proto__":"für dich\\n"}');
+  expect(await memory("MemoryWipe", "app")).toEqual([]);
+  expect(await memory("MemoryList", "app")).toEqual(["{}"]);
+  expect(
+    JSON.parse(String((await bus.busctlCall(CONTEXT, CONTEXT_PATH, CONTEXT, "IndexState"))[0])),
+  ).toMatchObject({ v: 1 });
+});

@@ -1,0 +1,150 @@
+import { closeSync, readSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type Socket } from "node:net";
+import os from "node:os";
+import path from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import { openFdTransport } from "../../src/base/session-bus/fd-transport.ts";
+import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
+import { newDescriptor } from "../support/open-descriptors.ts";
+import { TestSessionBus } from "../support/session-bus.ts";
+
+const error = (name: string) => ({ busName: `org.freedesktop.DBus.Error.${name}` });
+const forever = new AbortController().signal;
+const target = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
+
+let dir: string;
+const unhandled: unknown[] = [];
+const onUnhandled = (reason: unknown) => unhandled.push(reason);
+
+beforeEach(async () => {
+  dir = await mkdtemp(path.join(os.tmpdir(), "berth-client-"));
+  process.on("unhandledRejection", onUnhandled);
+});
+afterEach(async () => {
+  await rm(dir, { recursive: true });
+  process.off("unhandledRejection", onUnhandled);
+  if (unhandled.length > 0)
+    throw new Error("a rejection that nobody handled", { cause: unhandled });
+});
+
+test.each([false, true])("nobody listens (descriptors: %s)", async (negotiateFds) => {
+  const address = `unix:path=${dir}/nothing`;
+  await expect(connectSessionBus({ address, negotiateFds })).rejects.toMatchObject(
+    error("NoServer"),
+  );
+  const wrong = connectSessionBus({ address: "tcp:host=x", negotiateFds });
+  await expect(wrong).rejects.toMatchObject(error("BadAddress"));
+});
+
+test.each([
+  ["rejects everybody", "REJECTED EXTERNAL\r\n", "AuthFailed"],
+  ["is no bus", `HTTP/1.1 400 Bad Request\r\n`, "AuthFailed"],
+  ["never ends its line", "x".repeat(20_000), "AuthFailed"],
+  ["hangs up", undefined, "Disconnected"],
+  [
+    "speaks something else then",
+    "OK 1234\r\nAGREE_UNIX_FD\r\nthis is no message at all, is it?",
+    "Disconnected",
+  ],
+  ["hangs up after the greeting", "OK 1234\r\nAGREE_UNIX_FD\r\n", "Disconnected"],
+])("a peer that %s", async (_, text, name) => {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+    socket.once("data", () => {
+      if (text === undefined) socket.destroy();
+      else socket.write(text);
+      if (text?.startsWith("OK")) setImmediate(() => socket.end());
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(path.join(dir, "bus"), resolve));
+  for (const negotiateFds of [true, false]) {
+    const given = connectSessionBus({ address: `unix:path=${dir}/bus`, negotiateFds });
+    await expect(given).rejects.toMatchObject(error(name));
+  }
+  for (const socket of sockets) socket.destroy();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+test("a bus that has no room for one more", async () => {
+  await using bus = await TestSessionBus.start({ limits: { max_completed_connections: 1 } });
+  await using first = await connectSessionBus({ address: bus.address, negotiateFds: true });
+  expect(first.uniqueName).toMatch(/^:/);
+  for (const negotiateFds of [true, false]) {
+    const second = connectSessionBus({ address: bus.address, negotiateFds });
+    await expect(second).rejects.toMatchObject({ name: "BusCallError" });
+  }
+});
+
+test.each([false, true])("deadlines and aborts (descriptors: %s)", async (negotiateFds) => {
+  await using world = await BusWorld.start();
+  let answer: (() => void) | undefined;
+  await world.serveContextWith({
+    MemoryList: async () => {
+      await new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      return ["late"];
+    },
+  });
+  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds });
+  const list = { ...target, member: "MemoryList", signature: "s", args: ["app"] };
+  await expect(client.call(list, { signal: forever, timeoutMs: 50 })).rejects.toMatchObject(
+    error("NoReply"),
+  );
+  answer?.();
+  const abort = new AbortController();
+  const aborted = client.call(list, { signal: abort.signal, timeoutMs: 60_000 });
+  const reason = new Error("enough");
+  abort.abort(reason);
+  await expect(aborted).rejects.toBe(reason);
+  await expect(client.call(list, { signal: abort.signal, timeoutMs: 1 })).rejects.toBe(reason);
+  // Answers that come late are nobody's, and the connection goes on.
+  const ping = { ...target, member: "Ping", signature: "", args: [] };
+  expect(await client.call(ping, { signal: forever, timeoutMs: 5_000 })).toEqual(["berth test"]);
+  const wrong = client.call(
+    { ...ping, signature: "u", args: ["x"] },
+    { signal: forever, timeoutMs: 5_000 },
+  );
+  await expect(wrong).rejects.toThrow("number");
+  expect(await client.call(ping, { signal: forever, timeoutMs: 5_000 })).toEqual(["berth test"]);
+});
+
+test("a descriptor behind more than a socket holds arrives", async () => {
+  const { USocket, UServer } = await usocket();
+  const server = new UServer();
+  const accepted = new Promise<InstanceType<typeof USocket>>((resolve) => {
+    server.on("connection", resolve);
+  });
+  await new Promise<void>((resolve) => server.listen(path.join(dir, "peer"), 1, resolve));
+  const transport = await openFdTransport(path.join(dir, "peer"));
+  transport.start({ onFds: () => {}, onData: () => {}, onClosed: () => {} });
+  const peer = await accepted;
+  const done: string[] = [];
+  // So much that the first write has to wait for the reader.
+  transport.write(Buffer.alloc(4 << 20), [], () => done.push("large"));
+  const fd = newDescriptor();
+  transport.write(Buffer.from("x"), [fd], () => done.push("with a descriptor"));
+  const received: number[] = [];
+  let bytes = 0;
+  peer.on("fds", (fds: number[]) => received.push(...fds));
+  peer.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+  });
+  await vi.waitFor(() => expect(bytes).toBe((4 << 20) + 1), 10_000);
+  expect(done).toEqual(["large", "with a descriptor"]);
+  expect(received).toHaveLength(1);
+  expect(readSync(received[0] ?? -1, Buffer.alloc(1))).toBe(0);
+  for (const open of [fd, ...received]) closeSync(open);
+  transport.destroy();
+  await vi.waitFor(() => expect(transport.pendingBytes).toBe(0));
+  server.close();
+});
+
+async function usocket() {
+  const { createRequire } = await import("node:module");
+  return createRequire(import.meta.url)("usocket");
+}

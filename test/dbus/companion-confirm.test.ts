@@ -1,0 +1,60 @@
+import { expect, it } from "vitest";
+import { CompanionClient } from "../support/companion-client.ts";
+import { FaultWorld } from "../support/fault-world.ts";
+import { Dice } from "../support/random.ts";
+
+/** Parked calls that two connections answer at once. */
+const ROUNDS = Number(process.env["BERTH_CONFIRM_BUS_ROUNDS"] ?? 200);
+const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
+const LIMIT_MS = 120_000 + ROUNDS * 100;
+
+it(
+  "two connections that answer at once: one dispatch each, and the same end for both",
+  async () => {
+    await using world = await FaultWorld.open();
+    await world.companion.start();
+    const { client } = world;
+    await using other = await CompanionClient.connect(world.bus, client.acknowledged);
+    const dice = new Dice(SEED);
+    process.stdout.write(`${ROUNDS} rounds, BERTH_SEED=${SEED}\n`);
+    const executed = new Set<number>();
+    const wins = { client: 0, other: 0 };
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const here = `round ${round}`;
+      const parked = await world.request("make", `round-${round}`);
+      if (parked?.status !== "confirm-chip") throw new Error(`${here}: ${parked?.status}`);
+      // Now and then one of the two does not want it; whoever comes first decides.
+      const wishes = [!dice.chance(0.1), !dice.chance(0.1)] as const;
+      const [first, second] = dice.chance(0.5) ? [client, other] : [other, client];
+      const answers = await Promise.all([
+        first.confirm(parked.callId, wishes[0]),
+        second.confirm(parked.callId, wishes[1]),
+      ]);
+      const decided = answers.findIndex((answer) => answer?.detail.replayed !== true);
+      const [one, two] = answers;
+      expect([here, answers.filter((answer) => answer?.detail.replayed === true).length]).toEqual([
+        here,
+        1,
+      ]);
+      expect([here, one?.status, one?.detail.ledger]).toEqual([
+        here,
+        two?.status,
+        two?.detail.ledger,
+      ]);
+      expect([here, one?.status]).toEqual([here, wishes[decided] ? "executed" : "denied"]);
+      if (one?.status === "executed") executed.add(Number(parked.callId));
+      wins[(decided === 0) === (first === client) ? "client" : "other"] += 1;
+    }
+    // Neither of them is always the first, or nothing was at once.
+    expect(Math.min(wins.client, wins.other)).toBeGreaterThan(ROUNDS / 10);
+    expect(world.app.effects()).toHaveLength(executed.size);
+    await expect.poll(() => world.audit(true)).toEqual({ verdict: "whole", problems: [] });
+    const dispatched = world
+      .entries()
+      .filter(({ body }) => body.name === "agent.call.dispatch")
+      .map(({ body }) => Number(body.fields["call"]));
+    expect(dispatched).toHaveLength(executed.size);
+    expect(new Set(dispatched)).toEqual(executed);
+  },
+  LIMIT_MS,
+);

@@ -1,0 +1,189 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createReadStream, readdirSync, readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+import type { BusVariant } from "../../src/base/session-bus/port.ts";
+import { textOf } from "../support/companion-client.ts";
+import { FaultWorld } from "../support/fault-world.ts";
+
+/** So often all of them misbehave at once. */
+const ROUNDS = Number(process.env["BERTH_HOSTILE_ROUNDS"] ?? 2);
+const LIMIT_MS = 120_000 + ROUNDS * 30_000;
+const program = fileURLToPath(new URL("../support/hostile-app.mjs", import.meta.url));
+const collector = new URL("../support/collect-garbage.mjs", import.meta.url).href;
+
+/** How each of them misbehaves, and how its calls end. */
+const behaviours: Readonly<Record<string, RegExp>> = {
+  dies: /^failed\/(transport_closed|app_unavailable)$/,
+  late: /^executed\/ok$/,
+  endless: /^failed\/result_too_large$/,
+  large: /^failed\/result_too_large$/,
+  zeros: /^failed\/bad_result$/,
+  deep: /^failed\/bad_result$/,
+  floods: /^failed\/transport_closed$/,
+  changes: /^denied\/manifest_changed$/,
+  // These have to be ended first: their calls would go on for a minute.
+  silent: /^failed\/(transport_closed|app_unavailable)$/,
+  hangs: /^failed\/transport_closed$/,
+};
+const STUCK = ["silent", "hangs"];
+const CALLS_EACH = 4;
+/** Of anything else meanwhile: what a person would not yet call stuck, on a machine that has much to do. */
+const BOUND_MS = 4_000;
+/** Of what is kept, from the end of the first round to that of the last. */
+const GROWTH_MIB_MAX = 48;
+
+function idOf(behaviour: string, round: number): string {
+  return `org.example.Hostile.${behaviour}${round}`;
+}
+
+async function declare(world: FaultWorld): Promise<void> {
+  for (let round = 0; round < ROUNDS; round += 1)
+    for (const behaviour of Object.keys(behaviours)) {
+      const manifest = {
+        svc_manifest: 1,
+        app_id: idOf(behaviour, round),
+        name: behaviour,
+        mcp: { transport: "unix", activatable: false },
+        tools: [
+          {
+            name: "act",
+            tier: "read",
+            description: "Acts.",
+            input_schema: { type: "object", properties: {} },
+          },
+        ],
+      };
+      const file = join(world.companion.manifestsDir, `${manifest.app_id}.json`);
+      await writeFile(file, JSON.stringify(manifest));
+    }
+}
+
+async function startApp(socket: string, behaviour: string): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [program, socket, behaviour], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  if (!child.stdout) throw new Error("its output is not read");
+  await once(createInterface({ input: child.stdout }), "line");
+  return child;
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill("SIGKILL");
+  await exit;
+}
+
+/** What the other apps, readers and programs of this person do all the time; the longest that each took, in ms. */
+async function othersUntil(world: FaultWorld, isOver: () => boolean, name: string) {
+  const { client, companion } = world;
+  const none = new Map<string, BusVariant>();
+  const longest = new Map<string, number>();
+  const timed = async (what: string, work: () => Promise<unknown>) => {
+    const from = performance.now();
+    await work();
+    longest.set(what, Math.max(longest.get(what) ?? 0, Math.round(performance.now() - from)));
+  };
+  let round = 0;
+  for (; !isOver(); round += 1) {
+    await timed("call", async () => {
+      const answer = await world.request("look", `${name}-${round}`);
+      expect(answer?.status).toBe("executed");
+    });
+    await timed("search", () => client.context("Search", "sa{sv}", ["boiler", none]));
+    await timed("memory", () =>
+      client.context("MemorySet", "sss", ["org.example.Notes", "key", String(round)]),
+    );
+    await timed("http", async () => {
+      const health = await fetch(`${companion.ready.url}/health`);
+      expect(health.status).toBe(200);
+    });
+    await timed("session", async () => {
+      const [path, pipe] = await client.call("Inference1", "OpenSession", "a{sv}", [none]);
+      const session = { path: textOf(path), interface: "dev.assistant.Inference1.Session" };
+      const params = new Map<string, BusVariant>([["max_tokens", { signature: "u", value: 8 }]]);
+      await client.call("Inference1", "Generate", "sa{sv}", ["Once upon", params], session);
+      let text = "";
+      const tokens = createReadStream("", { fd: Number(pipe), encoding: "utf8" });
+      for await (const token of tokens) text += String(token);
+      expect(text).not.toBe("");
+      await client.call("Inference1", "Close", "", [], session);
+    });
+  }
+  return { rounds: round, longest: Object.fromEntries(longest) };
+}
+
+/** Without what waits to be collected. */
+async function collected(world: FaultWorld, times: number): Promise<void> {
+  process.kill(world.companion.ready.pid, "SIGUSR2");
+  const line = JSON.stringify({ collected: times });
+  await expect.poll(() => world.companion.lines, { timeout: 10_000 }).toContain(line);
+}
+
+function footprint(pid: number) {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const kib = Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]);
+  return { mib: Math.round(kib / 1_024), descriptors: readdirSync(`/proc/${pid}/fd`).length };
+}
+
+it(
+  "apps that hang, die, answer late, write 50 MB, change and flood, all at once, are nobody else's business",
+  async () => {
+    await using world = await FaultWorld.open({
+      environment: { NODE_OPTIONS: `--import=${collector}` },
+    });
+    await declare(world);
+    await world.companion.start();
+    const { pid, apps_dir: socketsDir } = world.companion.ready;
+    let calls = 0;
+    await othersUntil(world, () => calls++ === 3, "before");
+    const before = footprint(pid);
+    const after: { mib: number; descriptors: number }[] = [];
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const apps = await Promise.all(
+        Object.keys(behaviours).map((behaviour) =>
+          startApp(join(socketsDir, `${idOf(behaviour, round)}.sock`), behaviour),
+        ),
+      );
+      let isOver = false;
+      const ends = Object.keys(behaviours).map(async (behaviour) => {
+        const asked = Array.from({ length: CALLS_EACH }, () =>
+          world.client.request(idOf(behaviour, round), "act", {}),
+        );
+        const answers = await Promise.all(asked);
+        return answers.map((answer) => `${answer?.status}/${answer?.detail.code}`);
+      });
+      const loud = ends.slice(0, -STUCK.length);
+      void Promise.all(loud)
+        .then(() => Promise.all(apps.map(ended)))
+        .then(() => Promise.all(ends))
+        .finally(() => {
+          isOver = true;
+        });
+      const others = await othersUntil(world, () => isOver, `round-${round}`);
+      for (const [index, [behaviour, expected]] of Object.entries(behaviours).entries())
+        for (const end of (await ends[index]) ?? [])
+          expect([behaviour, end]).toEqual([behaviour, expect.stringMatching(expected)]);
+      await expect
+        .poll(() => footprint(pid).descriptors, { timeout: 10_000 })
+        .toBeLessThanOrEqual(before.descriptors);
+      await collected(world, round + 1);
+      after.push(footprint(pid));
+      process.stdout.write(`${JSON.stringify({ ...others, ...after.at(-1) })}\n`);
+      expect(Math.max(...Object.values(others.longest))).toBeLessThan(BOUND_MS);
+    }
+    // The first round makes room that stays: code, tables, arenas.
+    const [first, last] = [after[0]?.mib ?? 0, after.at(-1)?.mib ?? 0];
+    expect(last - first).toBeLessThan(GROWTH_MIB_MAX);
+    // Nothing that nobody thought of, such as what Node warns of in its own words.
+    expect(world.companion.lines.filter((line) => !/^(\{|berth ready )/.test(line))).toEqual([]);
+    expect(world.companion.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+    await expect.poll(() => world.audit(true)).toEqual({ verdict: "whole", problems: [] });
+  },
+  LIMIT_MS,
+);

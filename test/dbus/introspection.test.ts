@@ -1,0 +1,162 @@
+import { expect, test } from "vitest";
+import { serveAgent } from "../../src/assistant/agent/bus.ts";
+import { serveContext } from "../../src/assistant/context/bus.ts";
+import { agentWith, BusWorld, contextService } from "../support/bus-world.ts";
+import { gi } from "../support/gi-client.ts";
+
+/**
+ * Written from the runtime's contract by hand, with the additions that are decided beside it; the files in
+ * dbus/interfaces/ are not read here.
+ */
+const contract: Readonly<Record<string, unknown>> = {
+  "dev.assistant.Agent1": {
+    methods: {
+      Ping: " -> s",
+      ListTools: " -> s",
+      Discover: "s -> s",
+      RequestCall: "sssa{sv} -> tss",
+      Confirm: "tb -> ss",
+      Undo: " -> s",
+      ListParked: " -> s",
+      UndoSkip: "t -> s",
+      RegisterConfirmer: " -> ",
+      ApproveTool: "sss -> ",
+    },
+    signals: { ConfirmationRequested: "ts", CallResolved: "ts" },
+    properties: { TrustedProvenance: "as", Version: "u" },
+  },
+  "dev.assistant.Context1": {
+    methods: {
+      Ping: " -> s",
+      Search: "sa{sv} -> s",
+      MemoryGet: "ss -> s",
+      MemorySet: "sss -> ",
+      MemoryList: "s -> s",
+      MemoryWipe: "s -> ",
+      IndexState: " -> s",
+    },
+    signals: {},
+    properties: { Version: "u" },
+  },
+  "dev.assistant.Inference1": {
+    methods: { Ping: " -> s", OpenSession: "a{sv} -> oh" },
+    signals: {},
+    properties: { Version: "u" },
+  },
+  "dev.assistant.Inference1.Session": {
+    methods: { Generate: "sa{sv} -> ", Embed: "as -> aad", Cancel: " -> ", Close: " -> " },
+    signals: { Finished: "ss" },
+    properties: { State: "s", Version: "u" },
+  },
+};
+
+const standard = {
+  "org.freedesktop.DBus.Properties": {
+    methods: { Get: "ss -> v", GetAll: "s -> a{sv}", Set: "ssv -> " },
+    signals: { PropertiesChanged: "sa{sv}as" },
+    properties: {},
+  },
+  "org.freedesktop.DBus.Introspectable": {
+    methods: { Introspect: " -> s" },
+    signals: {},
+    properties: {},
+  },
+  "org.freedesktop.DBus.Peer": {
+    methods: { Ping: " -> ", GetMachineId: " -> s" },
+    signals: {},
+    properties: {},
+  },
+};
+
+const session = "/dev/assistant/Inference1/session/7";
+
+const nothing = () => [];
+
+async function everything(): Promise<BusWorld> {
+  const world = await BusWorld.start();
+  const { daemon: bus } = world;
+  serveAgent({ bus, service: agentWith({}), daemon: "berth test" });
+  serveContext({ bus, service: contextService(), daemon: "berth test" });
+  bus.serve("/dev/assistant/Inference1", {
+    name: "dev.assistant.Inference1",
+    methods: { Ping: nothing, OpenSession: nothing },
+    properties: { Version: () => 1 },
+  });
+  bus.serve(session, {
+    name: "dev.assistant.Inference1.Session",
+    methods: { Generate: nothing, Embed: nothing, Cancel: nothing, Close: nothing },
+    properties: { State: () => "open", Version: () => 1 },
+  });
+  for (const name of ["Agent1", "Context1", "Inference1"]) {
+    await bus.requestName(`dev.assistant.${name}`);
+  }
+  return world;
+}
+
+test("a client that is made from introspection has the contract's signatures", async () => {
+  await using world = await everything();
+  const at = async (path: string) =>
+    await gi(world.bus, "signatures", world.daemon.uniqueName, path);
+  for (const [name, path] of [
+    ["dev.assistant.Agent1", "/dev/assistant/Agent1"],
+    ["dev.assistant.Context1", "/dev/assistant/Context1"],
+    ["dev.assistant.Inference1", "/dev/assistant/Inference1"],
+    ["dev.assistant.Inference1.Session", session],
+  ] as const) {
+    expect(await at(path)).toMatchObject({ interfaces: { [name]: contract[name], ...standard } });
+    const own = Object.keys((await interfacesAt(world, path)) ?? {});
+    expect(own.toSorted()).toEqual([name, ...Object.keys(standard)].toSorted());
+  }
+});
+
+test("gdbus sees the same, and the children on the way to each object", async () => {
+  await using world = await everything();
+  const xml = await world.bus.gdbusIntrospect("dev.assistant.Agent1", "/dev/assistant/Agent1");
+  expect(xml).toContain('<method name="RequestCall">');
+  expect(xml).toContain("EmitsChangedSignal");
+  const children = async (path: string) => {
+    const text = await world.bus.gdbusIntrospect(world.daemon.uniqueName, path);
+    return [...text.matchAll(/<node name="(\w+)"/g)].map(([, name]) => name);
+  };
+  expect(await children("/")).toEqual(["dev"]);
+  expect(await children("/dev/assistant")).toEqual(["Agent1", "Context1", "Inference1"]);
+  expect(await children("/dev/assistant/Inference1")).toEqual(["session"]);
+  expect(await children("/dev/assistant/Inference1/session")).toEqual(["7"]);
+});
+
+test("an object that was taken off is gone, and so is the way to it", async () => {
+  await using world = await BusWorld.start();
+  const remove = world.daemon.serve(session, {
+    name: "dev.assistant.Inference1.Session",
+    methods: { Generate: () => [], Embed: () => [], Cancel: () => [], Close: () => [] },
+    properties: { State: () => "open", Version: () => 1 },
+  });
+  const { uniqueName } = world.daemon;
+  expect(await world.bus.gdbusIntrospect(uniqueName, "/dev")).toContain('"assistant"');
+  remove();
+  remove();
+  await expect(world.bus.gdbusIntrospect(uniqueName, "/dev")).rejects.toMatchObject({
+    busName: "org.freedesktop.DBus.Error.UnknownObject",
+  });
+});
+
+test("what is served has to be what the file says, no more and no less", async () => {
+  await using world = await BusWorld.start();
+  const methods = { Generate: () => [], Embed: () => [], Cancel: () => [] };
+  const properties = { State: () => "open", Version: () => 1 };
+  const name = "dev.assistant.Inference1.Session";
+  const serve = (more: object) =>
+    world.daemon.serve(session, { name, methods: { ...methods, ...more }, properties });
+  expect(() => serve({})).toThrow(TypeError);
+  expect(() => serve({ Close: () => [], Extra: () => [] })).toThrow(TypeError);
+  serve({ Close: () => [] });
+  expect(() => serve({ Close: () => [] })).toThrow(TypeError);
+});
+
+async function interfacesAt(world: BusWorld, path: string): Promise<object | undefined> {
+  const found = await gi(world.bus, "signatures", world.daemon.uniqueName, path);
+  const isObject = typeof found === "object" && found !== null && "interfaces" in found;
+  return isObject && typeof found.interfaces === "object" && found.interfaces !== null
+    ? found.interfaces
+    : undefined;
+}

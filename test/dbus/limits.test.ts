@@ -1,0 +1,299 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { Variant } from "dbus-next";
+import { expect, test, vi } from "vitest";
+import type { BusMethod } from "../../src/assistant/bus/port.ts";
+import { socketPathsOf } from "../../src/base/session-bus/address.ts";
+import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import { textOf } from "../../src/base/session-bus/values.ts";
+import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
+import { RawBusClient } from "../support/raw-bus-client.ts";
+
+const LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded";
+const target = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
+const ping = { ...target, member: "Ping" };
+const search = { ...target, member: "Search", signature: "sa{sv}" };
+
+async function lives(world: BusWorld): Promise<void> {
+  expect(await world.bus.gdbusCall(CONTEXT, CONTEXT_PATH, `${CONTEXT}.Ping`)).toBe(
+    "('berth test',)",
+  );
+}
+
+/** Calls that do not end before their caller goes. */
+function neverEnding(): {
+  readonly method: BusMethod;
+  readonly callers: string[];
+  readonly gone: string[];
+} {
+  const callers: string[] = [];
+  const gone: string[] = [];
+  const method: BusMethod = async ({ caller, signal }) => {
+    callers.push(caller.connection);
+    await once(signal, "abort");
+    gone.push(caller.connection);
+    throw signal.reason;
+  };
+  return { method, callers, gone };
+}
+
+test.each([
+  ["a text", { ...target, member: "MemoryGet", signature: "ss", body: ["a", "x".repeat(5 << 20)] }],
+  [
+    "an option",
+    {
+      ...search,
+      body: ["q", { x: new Variant("as", ["x".repeat(3 << 20), "y".repeat(3 << 20)]) }],
+    },
+  ],
+  [
+    "an array of many values",
+    {
+      ...search,
+      body: [
+        "q",
+        {
+          x: new Variant(
+            "au",
+            Array.from({ length: 200_000 }, () => 1),
+          ),
+        },
+      ],
+    },
+  ],
+])("%s that is too large is refused, and the next call served", async (_, call) => {
+  await using world = await BusWorld.start();
+  await world.serveContextWith({});
+  await using raw = await RawBusClient.connect(world.bus);
+  expect(await raw.errorOf(call)).toMatchObject({
+    name: LIMITS_EXCEEDED,
+    text: expect.stringMatching(/4 MiB/),
+  });
+  // On the same connection: the end of what was thrown away was found.
+  expect(await raw.call(ping)).toEqual(["berth test"]);
+  const large = {
+    ...target,
+    member: "MemoryGet",
+    signature: "ss",
+    body: ["a", "x".repeat(3 << 20)],
+  };
+  expect(await raw.call(large)).toEqual([""]);
+});
+
+test("who calls in a flood is refused in part, and nobody else is", async () => {
+  await using world = await BusWorld.start();
+  await world.serveContextWith({});
+  await using flood = await RawBusClient.connect(world.bus);
+  await using other = await RawBusClient.connect(world.bus);
+  const results = await Promise.allSettled(Array.from({ length: 3_000 }, () => flood.call(ping)));
+  const refused = results.filter(({ status }) => status === "rejected");
+  expect(refused.length).toBeGreaterThan(1_000);
+  expect(results.length - refused.length).toBeGreaterThanOrEqual(400);
+  expect(new Set(refused.map((result) => "reason" in result && result.reason.type))).toEqual(
+    new Set([LIMITS_EXCEEDED]),
+  );
+  expect(await other.call(ping)).toEqual(["berth test"]);
+  await vi.waitFor(async () => expect(await flood.call(ping)).toEqual(["berth test"]));
+});
+
+test("1,000 calls at once from many are all answered", async () => {
+  await using world = await BusWorld.start();
+  await world.serveContextWith({
+    MemoryGet: async ({ args: [app, key] }) => {
+      await new Promise((resolve) => setImmediate(resolve));
+      return [`${textOf(app)}/${textOf(key)}`];
+    },
+  });
+  const clients = await Promise.all(
+    Array.from({ length: 20 }, () => RawBusClient.connect(world.bus)),
+  );
+  const answers = await Promise.all(
+    clients.flatMap((client, app) =>
+      Array.from({ length: 50 }, async (_, key) => {
+        const body = [`app${app}`, `key${key}`];
+        const [value] = await client.call({
+          ...target,
+          member: "MemoryGet",
+          signature: "ss",
+          body,
+        });
+        return value === `app${app}/key${key}`;
+      }),
+    ),
+  );
+  expect(answers.length).toBe(1_000);
+  expect(answers.every(Boolean)).toBe(true);
+  for (const client of clients) client.leave();
+});
+
+test("no more of a connection's calls run at once than may", async () => {
+  const hanging = neverEnding();
+  await using world = await BusWorld.start();
+  await world.serveContextWith({ MemoryList: hanging.method });
+  const raw = await RawBusClient.connect(world.bus);
+  const list = { ...target, member: "MemoryList", signature: "s", body: ["app"] };
+  for (let sent = 0; sent < 64; sent++) raw.send(list);
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(64));
+  expect(await raw.errorOf(list)).toMatchObject({
+    name: LIMITS_EXCEEDED,
+    text: expect.stringMatching(/64 calls/),
+  });
+  raw.leave();
+  await vi.waitFor(() => expect(hanging.gone.length).toBe(64));
+  await lives(world);
+});
+
+test("a call ends with its own connection, and with no other", async () => {
+  const hanging = neverEnding();
+  await using world = await BusWorld.start();
+  await world.serveContextWith({ MemoryList: hanging.method });
+  const list = { ...target, member: "MemoryList", signature: "s", body: ["app"] };
+  const [leaving, staying] = [
+    await RawBusClient.connect(world.bus),
+    await RawBusClient.connect(world.bus),
+  ];
+  leaving.send(list);
+  staying.send(list);
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(2));
+  leaving.leave();
+  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name]));
+  await lives(world);
+  expect(hanging.gone).toEqual([leaving.name]);
+  staying.leave();
+  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name, staying.name]));
+});
+
+test("what runs when the daemon ends is told so, and its caller too", async () => {
+  const hanging = neverEnding();
+  const world = await BusWorld.start();
+  await world.serveContextWith({ MemoryList: hanging.method });
+  await using raw = await RawBusClient.connect(world.bus);
+  const ended = raw.errorOf({ ...target, member: "MemoryList", signature: "s", body: ["app"] });
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(1));
+  await world.daemon[Symbol.asyncDispose]();
+  expect(await ended).toEqual({
+    name: "dev.assistant.Error.Cancelled",
+    text: "the companion is ending",
+  });
+  await world.daemon.closed;
+  await world.bus[Symbol.asyncDispose]();
+});
+
+test("a lost bus ends what runs, and whoever waits for it knows", async () => {
+  const hanging = neverEnding();
+  const world = await BusWorld.start();
+  await world.serveContextWith({ MemoryList: hanging.method });
+  const gone: string[] = [];
+  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
+  world.daemon.whenGone(client.uniqueName, () => gone.push(client.uniqueName));
+  const method = { ...target, member: "MemoryList", signature: "s", args: ["app"] };
+  const { signal } = new AbortController();
+  const lost = client.call(method, { signal, timeoutMs: 60_000 });
+  const outcome = lost.catch((error: unknown) => error);
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(1));
+  await world.bus.kill();
+  await world.daemon.closed;
+  await client.closed;
+  const disconnected = { busName: "org.freedesktop.DBus.Error.Disconnected" };
+  expect(await outcome).toMatchObject(disconnected);
+  await vi.waitFor(() => expect(hanging.gone.length).toBe(1));
+  expect(gone).toEqual([client.uniqueName]);
+  const later = client.call(method, { signal, timeoutMs: 60_000 });
+  await expect(later).rejects.toMatchObject(disconnected);
+  world.daemon.emit(
+    { path: "/x", interface: "dev.assistant.Agent1", name: "CallResolved", args: [1n, "failed"] },
+    undefined,
+  );
+  await world[Symbol.asyncDispose]();
+});
+
+test("whoever has gone already, or never was, has gone", async () => {
+  await using world = await BusWorld.start();
+  const raw = await RawBusClient.connect(world.bus);
+  const gone: string[] = [];
+  world.daemon.whenGone(":1.99999", () => gone.push("never"));
+  const forget = world.daemon.whenGone(raw.name, () => gone.push("forgotten"));
+  world.daemon.whenGone(raw.name, () => gone.push("left"));
+  await vi.waitFor(() => expect(gone).toEqual(["never"]));
+  forget();
+  raw.leave();
+  await vi.waitFor(() => expect(gone).toEqual(["never", "left"]));
+});
+
+test("a client that reads nothing holds nobody up", async () => {
+  await using world = await BusWorld.start({
+    limits: {
+      calls: { burst: 1e6, perSecond: 1e6 },
+      runningMax: 64,
+      heldBytesMax: 32 << 20,
+    },
+  });
+  let answered = 0;
+  await world.serveContextWith({
+    MemoryList: () => {
+      answered += 1;
+      return ["x".repeat(1 << 20)];
+    },
+  });
+  // Speaks as far as Hello, asks for 100 MiB, and never reads again.
+  const [path = ""] = socketPathsOf(world.bus.address);
+  const socket = connect({ path });
+  socket.on("error", () => {});
+  const uid = Buffer.from(String(process.getuid?.())).toString("hex");
+  socket.write(`\0AUTH EXTERNAL ${uid}\r\nBEGIN\r\n`);
+  await once(socket, "data");
+  socket.pause();
+  socket.write(
+    message(1, ["org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello"]),
+  );
+  for (let serial = 2; serial < 102; serial++) {
+    socket.write(message(serial, [CONTEXT, CONTEXT_PATH, CONTEXT, "MemoryList"], "app"));
+  }
+  await vi.waitFor(() => expect(answered).toBe(100), 10_000);
+  await lives(world);
+  socket.destroy();
+  await lives(world);
+});
+
+/** A method call in D-Bus's own bytes, with one text as its argument or none. */
+function message(
+  serial: number,
+  to: readonly [string, string, string, string],
+  text?: string,
+): Buffer {
+  const [destination, path, interfaceName, member] = to;
+  const field = (code: number, type: string, value: string): Buffer => {
+    const bytes = Buffer.from(`${value}\0`);
+    const length = Buffer.alloc(type === "g" ? 1 : 4);
+    if (type === "g") length.writeUInt8(value.length);
+    else length.writeUInt32LE(value.length);
+    return padded(Buffer.concat([Buffer.from([code, 1, type.charCodeAt(0), 0]), length, bytes]));
+  };
+  const fields = Buffer.concat([
+    field(1, "o", path),
+    field(6, "s", destination),
+    field(2, "s", interfaceName),
+    ...(text === undefined ? [] : [field(8, "g", "s")]),
+    Buffer.concat([Buffer.from([3, 1, 115, 0]), lengthOf(member), Buffer.from(`${member}\0`)]),
+  ]);
+  const body =
+    text === undefined
+      ? Buffer.alloc(0)
+      : Buffer.concat([lengthOf(text), Buffer.from(`${text}\0`)]);
+  const head = Buffer.alloc(16);
+  head.set([108, 1, 0, 1]);
+  head.writeUInt32LE(body.length, 4);
+  head.writeUInt32LE(serial, 8);
+  head.writeUInt32LE(fields.length, 12);
+  return Buffer.concat([head, padded(fields), body]);
+}
+
+function lengthOf(text: string): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(Buffer.byteLength(text));
+  return bytes;
+}
+
+function padded(bytes: Buffer): Buffer {
+  return Buffer.concat([bytes, Buffer.alloc((8 - (bytes.length % 8)) % 8)]);
+}

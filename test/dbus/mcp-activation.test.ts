@@ -1,0 +1,163 @@
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import dbus from "dbus-next";
+import { afterEach, describe, expect, it } from "vitest";
+import { BusServiceStarter } from "../../src/assistant/agent/mcp/activation/bus-service.ts";
+import { StartersInOrder } from "../../src/assistant/agent/mcp/activation/starters-in-order.ts";
+import { SystemdUnitStarter } from "../../src/assistant/agent/mcp/activation/systemd-unit.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import type { SessionBus } from "../../src/base/session-bus/port.ts";
+import { examplePath } from "../support/example-app.ts";
+import { McpWorld, toolAppFailure } from "../support/mcp-world.ts";
+import { RawApp } from "../support/raw-app.ts";
+import { TestSessionBus } from "../support/session-bus.ts";
+
+const NOTES = "org.example.Notes";
+
+const parts: AsyncDisposable[] = [];
+let bus: TestSessionBus;
+let connection: SessionBus | undefined;
+let world: McpWorld;
+
+afterEach(async () => {
+  for (const part of parts.splice(0).toReversed()) await part[Symbol.asyncDispose]();
+  connection = undefined;
+});
+
+/** A bus with activation files, and the adapter connected to it. */
+async function open(
+  services: (dir: string) => Readonly<Record<string, string>>,
+  activationMs = 10_000,
+): Promise<void> {
+  const way = { bus: () => connection, clock: systemClock, timeoutMs: 20_000 };
+  world = await McpWorld.open({
+    limits: { activationMs },
+    activator: () => new StartersInOrder([new BusServiceStarter(way), new SystemdUnitStarter(way)]),
+  });
+  bus = await TestSessionBus.start({ services: services(world.dir) });
+  parts.push(bus);
+  connection = await connectSessionBus({ address: bus.address, negotiateFds: false });
+  parts.push(connection, world);
+}
+
+function service(name: string, command: string): Record<string, string> {
+  const text = `[D-BUS Service]\nName=${name}\nExec=/bin/sh -c "${command}"\n`;
+  return { [`${name}.service`]: text };
+}
+
+function notes(dir: string): string {
+  const environment = `XDG_RUNTIME_DIR=${dir} XDG_DATA_HOME=${dir}/data`;
+  const program = examplePath("notes-app/notes.mjs");
+  return `echo started >> ${dir}/starts; exec env ${environment} ${process.execPath} ${program}`;
+}
+
+function ofTheBus(member: string, name: string): Promise<string> {
+  const dbusName = "org.freedesktop.DBus";
+  return bus.gdbusCall(dbusName, "/org/freedesktop/DBus", `${dbusName}.${member}`, name);
+}
+
+async function starts(): Promise<number> {
+  return (await readFile(join(world.dir, "starts"), "utf8")).split("\n").length - 1;
+}
+
+describe("an app that the session bus knows", () => {
+  it("is started by the first call, once for all who call, and keeps its name", async () => {
+    await open((dir) => service(NOTES, notes(dir)));
+    const calls = Array.from({ length: 10 }, () => world.call(NOTES, "list_notes", {}, true));
+    for (const call of calls) expect((await call).structured).toEqual({ notes: [] });
+    expect(await starts()).toBe(1);
+    await expect.poll(() => ofTheBus("NameHasOwner", NOTES)).toBe("(true,)");
+  });
+
+  it("is started anew where a crash left its socket behind", async () => {
+    await open((dir) => service(NOTES, notes(dir)));
+    await world.call(NOTES, "list_notes", {}, true);
+    // Its socket is there first.
+    await expect.poll(() => ofTheBus("NameHasOwner", NOTES)).toBe("(true,)");
+    const pid = await ofTheBus("GetConnectionUnixProcessID", NOTES);
+    process.kill(Number(/uint32 (\d+)/.exec(pid)?.[1]), "SIGKILL");
+    await expect.poll(() => world.apps.isConnected(NOTES)).toBe(false);
+    await world.call(NOTES, "list_notes", {}, true);
+    expect(await starts()).toBe(2);
+  });
+
+  it("is started where its name is only given up while it is called for", async () => {
+    await open((dir) => service(NOTES, notes(dir)));
+    const dying = dbus.sessionBus({ busAddress: bus.address });
+    await dying.requestName(NOTES, 0);
+    const call = world.call(NOTES, "list_notes", {}, true);
+    call.catch(() => {});
+    await expect.poll(() => readdir(world.socketsDir).catch(() => undefined)).toBeDefined();
+    // A program's start later than what the call asks of the bus.
+    expect(await ofTheBus("NameHasOwner", NOTES)).toBe("(true,)");
+    dying.disconnect();
+    expect((await call).structured).toEqual({ notes: [] });
+  });
+
+  it("and that fails to start is app_unavailable at once, without a path", async () => {
+    await open(() => ({
+      ...service("org.example.Fails", "exit 3"),
+      "org.example.Gone.service":
+        "[D-BUS Service]\nName=org.example.Gone\nExec=/nonexistent/program\n",
+    }));
+    for (const appId of ["org.example.Fails", "org.example.Gone"]) {
+      const failure = await toolAppFailure(world.call(appId, "x", {}, true));
+      expect(failure.code).toBe("app_unavailable");
+      expect(failure.message).toContain(`the session bus could not start ${appId}`);
+      expect(failure.message).not.toContain("nonexistent");
+    }
+  });
+
+  it("and that never listens is activation_timeout", async () => {
+    await open(() => service("org.example.Sleeps", "exec sleep 5"), 1_000);
+    const failure = await toolAppFailure(world.call("org.example.Sleeps", "x", {}, true));
+    expect(failure.code).toBe("activation_timeout");
+    expect(failure.message).toContain("within 1 s");
+  });
+});
+
+describe("an app that the session bus does not know", () => {
+  it("is app_unavailable where there is no systemd either, and where there is no bus", async () => {
+    await open(() => ({}));
+    const unknown = await toolAppFailure(world.call(NOTES, "x", {}, true));
+    expect(unknown.code).toBe("app_unavailable");
+    expect(unknown.message).toContain("knows how to start it");
+    connection = undefined;
+    expect((await toolAppFailure(world.call(NOTES, "x", {}, true))).code).toBe("app_unavailable");
+  });
+
+  it("is started as the unit of its name", async () => {
+    await open(() => ({}));
+    const asked: unknown[] = [];
+    const systemd = dbus.sessionBus({ busAddress: bus.address });
+    parts.push({ [Symbol.asyncDispose]: async () => systemd.disconnect() });
+    await systemd.requestName("org.freedesktop.systemd1", 0);
+    systemd.addMethodHandler((message: dbus.Message) => {
+      if (message.member !== "StartUnit") return false;
+      const [unit] = message.body;
+      asked.push(message.body);
+      if (unit === "org.example.Plain.service") {
+        const [path, text] = ["/org/freedesktop/systemd1/job/1", "o"];
+        systemd.send(dbus.Message.newMethodReturn(message, text, [path]));
+        void RawApp.start(world.socketsDir, "org.example.Plain").then((app) => parts.push(app));
+        return true;
+      }
+      const what = unit === "org.example.Masked.service" ? "UnitMasked" : "NoSuchUnit";
+      const name = `org.freedesktop.systemd1.${what}`;
+      // Its type does not know that it takes the message first.
+      const newError: unknown = Reflect.get(dbus.Message, "newError");
+      if (typeof newError !== "function") throw new Error("dbus-next has no newError");
+      systemd.send(newError.call(dbus.Message, message, name, `Unit ${unit} is not there.`));
+      return true;
+    });
+    await mkdir(world.socketsDir, { recursive: true, mode: 0o700 });
+    const result = await world.call("org.example.Plain", "echo", { a: 1 }, true);
+    expect(result.structured).toEqual({ a: 1 });
+    expect(asked).toEqual([["org.example.Plain.service", "replace"]]);
+    const unknown = await toolAppFailure(world.call(NOTES, "x", {}, true));
+    expect(unknown.message).toContain("knows how to start it");
+    const masked = await toolAppFailure(world.call("org.example.Masked", "x", {}, true));
+    expect(masked.message).toContain("systemctl --user status org.example.Masked.service");
+  });
+});

@@ -1,0 +1,117 @@
+import { expect, it } from "vitest";
+import { callsByMark, indeterminate, storyOf } from "../support/call-audit.ts";
+import { type Life, live, placesOf } from "../support/companion-life.ts";
+import { FaultWorld } from "../support/fault-world.ts";
+import { Dice } from "../support/random.ts";
+
+/** So many kills, at places that the seed chooses; `all` for every system call. */
+const KILLS = process.env["BERTH_COMPANION_KILLS"] ?? "6";
+const LIMIT_MS = KILLS === "all" ? 60 * 60_000 : 120_000;
+const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
+
+/** What is said of a call after the daemon's death has to agree with what was said, and with what was done. */
+async function settle(world: FaultWorld, name: string, life: Life): Promise<void> {
+  const before = world.app.effects().length;
+  const entries = world.entries();
+  const ids = callsByMark(entries);
+  const undoable = new Set<number>();
+  for (const [tool, answer] of [
+    ["star", life.star],
+    ["make", life.made],
+  ] as const) {
+    const mark = `${name}-${tool}`;
+    const call = ids.get(mark);
+    if (call === undefined) {
+      expect(answer, "an answer to a call that is in no entry").toBeUndefined();
+      continue;
+    }
+    const again = await world.client.confirm(BigInt(call));
+    const said = `${again?.status}/${again?.detail.code}`;
+    const steps = storyOf(entries, call).map(({ body }) => body);
+    const dispatch = steps.find(({ name: step }) => step === "agent.call.dispatch");
+    const isUnknown = dispatch !== undefined && indeterminate(entries).has(dispatch.seq);
+    if (answer?.status === "executed") {
+      expect(said).toBe("executed/ok");
+      expect(again?.detail).toMatchObject({ replayed: true, ledger: answer.detail.ledger });
+      const isUndone = steps.some(
+        ({ name: step, fields }) => step === "agent.undo.result" && fields["status"] === "executed",
+      );
+      if (life.undone === call) expect(isUndone).toBe(true);
+      // What was undone, and not answered any more, may be on the journal already.
+      if (!isUndone) undoable.add(call);
+    } else if (isUnknown) expect(said).toBe("failed/interrupted");
+    else if (dispatch) expect(["executed/ok", "failed/interrupted"]).toContain(said);
+    else {
+      // The journal may have it as begun, which says too much, but nothing wrong.
+      const ends = ["denied/restarted", "failed/interrupted"];
+      // Nobody was told of it, then, and it may not have come as far as the journal.
+      if (tool === "star" || life.parked === undefined) ends.push("failed/unknown_call");
+      expect(ends).toContain(said);
+      expect(world.happened(tool, mark)).toBe(0);
+    }
+    if (world.happened(tool, mark) > 0)
+      expect(said).toMatch(/^(executed\/ok|failed\/interrupted)$/);
+  }
+  expect(world.app.effects().length).toBe(before);
+  const undone = new Set<number>();
+  for (let undo = await world.client.undo(); undo?.status === "undone"; ) {
+    undone.add(undo.call_id ?? -1);
+    undo = await world.client.undo();
+  }
+  for (const call of undoable) expect([...undone]).toContain(call);
+}
+
+it(
+  "SIGKILL at any system call of an append and of a dispatch: no effect without its entry, and none twice",
+  async () => {
+    await using world = await FaultWorld.open();
+    await world.companion.start();
+    // The first call of a life connects to the app; what it does to the files is the same.
+    const cold = (await placesOf(world, "cold")).filter(({ traced }) => traced === "main");
+    const warm = await placesOf(world, "warm");
+    const all = [
+      ...warm.map((place) => ({ ...place, isWarm: true })),
+      ...cold.map((place) => ({ ...place, isWarm: false })),
+    ];
+    for (const name of ["fsync", "pwrite64", "fcntl"])
+      for (const traced of ["ledger", "journal"])
+        expect(all).toContainEqual(expect.objectContaining({ traced, name }));
+    expect(all).toContainEqual(expect.objectContaining({ traced: "main", name: "write" }));
+
+    const dice = new Dice(SEED);
+    const chosen =
+      KILLS === "all" ? all : Array.from({ length: Number(KILLS) }, () => dice.pick(all));
+    process.stdout.write(`${chosen.length} kills of ${all.length} places, BERTH_SEED=${SEED}\n`);
+    let killed = 0;
+    const ends = new Map<string, number>();
+    for (const [index, { traced, name, nth, isWarm }] of chosen.entries()) {
+      const here = `${traced} ${name} ${nth} ${isWarm ? "warm" : "cold"}`;
+      if (isWarm) await world.perform("look", `warm-${index}`);
+      else {
+        await world.companion.stop();
+        await world.companion.start();
+      }
+      const kill = ["-e", `trace=${name}`, "-e", `inject=${name}:signal=SIGKILL:when=${nth}`];
+      const tracer = await world.trace(traced, kill);
+      const life = await live(world, `life-${index}`);
+      if (life.undone === undefined) killed += 1;
+      await world.companion.stop("SIGKILL");
+      await tracer.detach();
+      await expect.poll(() => world.app.open).toBe(0);
+      expect([here, world.audit(false)]).toEqual([here, { verdict: "whole", problems: [] }]);
+
+      await world.companion.start();
+      await settle(world, `life-${index}`, life);
+      // The result of a call that ran at once is written behind its answer.
+      await expect.poll(() => world.audit(true).problems).toEqual([]);
+      expect([here, world.audit(true)]).toEqual([here, { verdict: "whole", problems: [] }]);
+      const far = life.made ? "made" : life.parked ? "parked" : life.star ? "starred" : "nothing";
+      ends.set(far, (ends.get(far) ?? 0) + 1);
+    }
+    expect(killed).toBeGreaterThan(chosen.length * 0.7);
+    const verify = await world.companion.berth(["ledger", "verify", "--user"]);
+    expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
+    process.stdout.write(`${killed} died, behind ${JSON.stringify(Object.fromEntries(ends))}\n`);
+  },
+  LIMIT_MS,
+);

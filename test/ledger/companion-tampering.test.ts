@@ -1,0 +1,214 @@
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type Database from "better-sqlite3";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { leafHash } from "../../src/assistant/ledger/merkle.ts";
+import { live } from "../support/companion-life.ts";
+import { FaultWorld } from "../support/fault-world.ts";
+import { tamper } from "../support/ledger.ts";
+import { Dice } from "../support/random.ts";
+
+/** How often each kind of change is tried, at places that the seed chooses. */
+const TRIES = Number(process.env["BERTH_TAMPERING_TRIES"] ?? 1);
+const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
+const LIMIT_MS = 120_000 + TRIES * 60_000;
+
+/** A ledger that a companion wrote in three lives; put back as it was for each change. */
+let world: FaultWorld;
+let size = 0;
+let kept = "";
+const dice = new Dice(SEED);
+const copies = () => ({
+  whole: join(world.companion.home, "whole"),
+  old: join(world.companion.home, "old"),
+});
+
+beforeAll(async () => {
+  process.stdout.write(`BERTH_SEED=${SEED}\n`);
+  world = await FaultWorld.open();
+  for (const name of ["first", "second"]) {
+    await world.companion.start();
+    await live(world, name);
+    await world.client.context("MemorySet", "sss", ["org.example.Notes", "key", name]);
+    await world.companion.stop();
+    // Ten megabytes that nobody has to copy.
+    rmSync(join(world.dataDir, "ledger/reserve"));
+    const { whole, old } = copies();
+    cpSync(world.dataDir, name === "first" ? old : whole, { recursive: true });
+  }
+  size = world.entries().length;
+  kept = join(world.companion.home, "kept.txt");
+  const { stdout } = await world.companion.berth(["ledger", "checkpoint", "--user"]);
+  writeFileSync(kept, stdout);
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+function restore(): void {
+  rmSync(world.dataDir, { recursive: true });
+  cpSync(copies().whole, world.dataDir, { recursive: true });
+}
+
+async function verified(
+  ...args: readonly string[]
+): Promise<{ code: number | null; said: string }> {
+  const run = await world.companion.berth(["ledger", "verify", "--user", ...args]);
+  return { code: run.code, said: run.stdout + run.stderr };
+}
+
+async function afterwards(work: (db: Database.Database) => void): Promise<unknown> {
+  restore();
+  tamper(world.dataDir, work);
+  const run = await world.companion.berth(["ledger", "verify", "--user", "--json"]);
+  const verdict: Record<string, unknown> = JSON.parse(run.stdout);
+  return { code: run.code, status: verdict["status"], firstBad: verdict["first_bad"] };
+}
+
+function bad(firstBad: number): unknown {
+  return { code: 1, status: "tampered", firstBad };
+}
+
+/** Another bit in one value of a row that the dice choose; gives back the row's key. */
+function flipBit(db: Database.Database, table: string, column: string, key: string): number {
+  const keys = db.prepare<[], number>(`SELECT ${key} FROM ${table}`).pluck().all();
+  const row = dice.pick(keys);
+  const [value, type] = db
+    .prepare<[number], [Buffer, string]>(
+      `SELECT CAST(${column} AS BLOB), typeof(${column}) FROM ${table} WHERE ${key} = ?`,
+    )
+    .raw()
+    .get(row) ?? [Buffer.alloc(0), ""];
+  const flipped = Buffer.from(value);
+  const bit = dice.between(0, flipped.length * 8 - 1);
+  flipped[bit >> 3] = (flipped[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+  const cast = type === "text" ? "CAST(? AS TEXT)" : "?";
+  db.prepare(`UPDATE ${table} SET ${column} = ${cast} WHERE ${key} = ?`).run(flipped, row);
+  return row;
+}
+
+const bits = [
+  ["entry", "body", "seq", (row: number) => row],
+  ["entry", "leaf", "seq", (row: number) => row],
+  ["sealed", "salt", "seq", (row: number) => row],
+  ["sealed", "plain", "seq", (row: number) => row],
+  ["checkpoint", "note", "size", (row: number) => row - 1],
+] as const;
+
+const anywhere = () => dice.between(1, size - 2);
+
+/** Each does it, and gives back the entry that is to be named. */
+const changes: readonly (readonly [string, (db: Database.Database) => number])[] = [
+  ...bits.map(
+    ([table, column, key, entryOf]) =>
+      [
+        `a bit of ${table}.${column}`,
+        (db: Database.Database) => entryOf(flipBit(db, table, column, key)),
+      ] as const,
+  ),
+  [
+    "a row that is deleted",
+    (db) => {
+      const seq = anywhere();
+      db.prepare("DELETE FROM entry WHERE seq = ?").run(seq);
+      return seq;
+    },
+  ],
+  [
+    "a row that is deleted, and the others moved up",
+    (db) => {
+      const seq = anywhere();
+      db.prepare("DELETE FROM entry WHERE seq = ?").run(seq);
+      db.prepare("UPDATE entry SET seq = -seq WHERE seq > ?").run(seq);
+      db.exec("UPDATE entry SET seq = -seq - 1 WHERE seq < 0");
+      return seq;
+    },
+  ],
+  [
+    "the end that is cut off",
+    (db) => {
+      const seq = anywhere();
+      db.prepare("DELETE FROM entry WHERE seq >= ?").run(seq);
+      return seq;
+    },
+  ],
+  [
+    "two rows that change places",
+    (db) => {
+      const seq = anywhere();
+      db.prepare("UPDATE entry SET seq = -1 WHERE seq = ?").run(seq);
+      db.prepare("UPDATE entry SET seq = ? WHERE seq = ?").run(seq, seq + 1);
+      db.prepare("UPDATE entry SET seq = ? WHERE seq = -1").run(seq + 1);
+      return seq;
+    },
+  ],
+  [
+    "a row that is put in between, hashed and chained",
+    (db) => {
+      const seq = anywhere();
+      db.prepare("UPDATE entry SET seq = -seq WHERE seq >= ?").run(seq);
+      db.exec("UPDATE entry SET seq = -seq + 1 WHERE seq < 0");
+      const leafOf = db.prepare<[number], Buffer>("SELECT leaf FROM entry WHERE seq = ?").pluck();
+      const prev = leafOf.get(seq - 1)?.toString("hex") ?? "";
+      const body = `{"fields":{},"name":"memory.set","prev":"${prev}","seq":${seq},"time":"","v":1}`;
+      db.prepare("INSERT INTO entry VALUES (?, ?, ?)").run(seq, body, leafHash(body));
+      return seq;
+    },
+  ],
+  [
+    "a sealed text that is gone without a word",
+    (db) => {
+      const row = dice.pick(db.prepare<[], number>("SELECT seq FROM sealed").pluck().all());
+      db.prepare("DELETE FROM sealed WHERE seq = ?").run(row);
+      return row;
+    },
+  ],
+];
+
+describe("a ledger that a companion wrote", () => {
+  it("is whole, also against what was kept of it", async () => {
+    restore();
+    expect(size).toBeGreaterThan(20);
+    expect(await verified("--against", kept)).toMatchObject({
+      code: 0,
+      said: expect.stringMatching(/^whole: /),
+    });
+  });
+
+  it.each(changes)(
+    "names %s",
+    async (_, change) => {
+      for (let attempt = 0; attempt < TRIES; attempt += 1) {
+        let named = -1;
+        const verdict = await afterwards((db) => {
+          named = change(db);
+        });
+        expect(verdict).toEqual(bad(named));
+      }
+    },
+    LIMIT_MS,
+  );
+
+  it("names an older copy of the database, and one of all files by what was kept elsewhere", async () => {
+    restore();
+    const { old } = copies();
+    cpSync(join(old, "ledger/ledger.db"), join(world.dataDir, "ledger/ledger.db"));
+    for (const end of ["-wal", "-shm"])
+      rmSync(join(world.dataDir, `ledger/ledger.db${end}`), { force: true });
+    expect(await verified()).toMatchObject({
+      code: 2,
+      said: expect.stringMatching(/^rolled back or forked: rolled back/),
+    });
+    // Its own daemon does not go on from there either.
+    await world.companion.start();
+    expect(await world.request("look", "rolled back")).toMatchObject({
+      status: "failed",
+      detail: { code: "ledger_unavailable" },
+    });
+    await world.companion.stop();
+
+    rmSync(world.dataDir, { recursive: true });
+    cpSync(old, world.dataDir, { recursive: true });
+    expect(await verified()).toMatchObject({ code: 0 });
+    expect(readFileSync(kept, "utf8")).toContain(`\n${size}\n`);
+    expect(await verified("--against", kept)).toMatchObject({ code: 2 });
+  });
+});

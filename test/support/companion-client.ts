@@ -1,0 +1,169 @@
+import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import {
+  BusCallError,
+  type BusValue,
+  type BusVariant,
+  type SessionBus,
+} from "../../src/base/session-bus/port.ts";
+import type { TestSessionBus } from "./session-bus.ts";
+
+const ANSWER_MS_MAX = 60_000;
+/** What the bus says of a daemon that has died, before the call or with it. */
+const DEAD = /\.Error\.(NoReply|ServiceUnknown|NameHasNoOwner|Disconnected)$/;
+
+export interface CallDetailSeen {
+  readonly code: string;
+  readonly message: string;
+  readonly result?: { readonly id?: string };
+  readonly undoable?: boolean;
+  readonly digest?: string;
+  readonly ledger?: { readonly seq: number; readonly leaf: string };
+  readonly replayed?: boolean;
+}
+
+export interface AnswerSeen {
+  readonly callId: bigint;
+  /** A disposition, or a status. */
+  readonly status: string;
+  readonly detail: CallDetailSeen;
+}
+
+export interface UndoSeen {
+  readonly status: string;
+  readonly call_id: number | null;
+  readonly remaining: number;
+  readonly ledger: { readonly seq: number; readonly leaf: string } | null;
+}
+
+/** One connection to the companion, that of a program which the daemon's death does not end. */
+export class CompanionClient implements AsyncDisposable {
+  readonly #bus: SessionBus;
+  /** Entries that answers named, by their number. */
+  readonly acknowledged: Map<number, string>;
+
+  static async connect(
+    bus: TestSessionBus,
+    acknowledged = new Map<number, string>(),
+  ): Promise<CompanionClient> {
+    const { address } = bus;
+    return new CompanionClient(
+      await connectSessionBus({ address, negotiateFds: true }),
+      acknowledged,
+    );
+  }
+
+  private constructor(bus: SessionBus, acknowledged: Map<number, string>) {
+    this.#bus = bus;
+    this.acknowledged = acknowledged;
+  }
+
+  /** Undefined: the daemon died before it answered. */
+  async request(
+    app: string,
+    tool: string,
+    args: object,
+    provenance: readonly string[] = ["user"],
+  ): Promise<AnswerSeen | undefined> {
+    const options = new Map<string, BusVariant>([
+      ["provenance", { signature: "as", value: [...provenance] }],
+    ]);
+    const body = [app, tool, JSON.stringify(args), options];
+    const answer = await this.#orDead(this.agent("RequestCall", "sssa{sv}", body));
+    return answer && this.#seen(answer[0], answer[1], answer[2]);
+  }
+
+  /** Undefined: the daemon died before it answered. */
+  async confirm(callId: bigint, approve = true): Promise<AnswerSeen | undefined> {
+    const answer = await this.#orDead(this.agent("Confirm", "tb", [callId, approve]));
+    return answer && this.#seen(callId, answer[0], answer[1]);
+  }
+
+  /** Undefined: the daemon died before it answered. */
+  async undo(): Promise<UndoSeen | undefined> {
+    const answer = await this.#orDead(this.agent("Undo", "", []));
+    if (!answer) return undefined;
+    const report: UndoSeen = JSON.parse(textOf(answer[0]));
+    if (report.ledger) this.acknowledged.set(report.ledger.seq, report.ledger.leaf);
+    return report;
+  }
+
+  /** Rejects with BusCallError. */
+  agent(
+    member: string,
+    signature: string,
+    args: readonly BusValue[],
+  ): Promise<readonly BusValue[]> {
+    return this.call("Agent1", member, signature, args);
+  }
+
+  /** Rejects with BusCallError. */
+  context(
+    member: string,
+    signature: string,
+    args: readonly BusValue[],
+  ): Promise<readonly BusValue[]> {
+    return this.call("Context1", member, signature, args);
+  }
+
+  /** `object` where it is not the one of the interface. Rejects with BusCallError. */
+  call(
+    name: "Agent1" | "Context1" | "Inference1",
+    member: string,
+    signature: string,
+    args: readonly BusValue[],
+    object?: { readonly path: string; readonly interface: string },
+  ): Promise<readonly BusValue[]> {
+    return this.#bus.call(
+      {
+        destination: `dev.assistant.${name}`,
+        path: object?.path ?? `/dev/assistant/${name}`,
+        interface: object?.interface ?? `dev.assistant.${name}`,
+        member,
+        signature,
+        args,
+      },
+      { signal: new AbortController().signal, timeoutMs: ANSWER_MS_MAX },
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#bus[Symbol.asyncDispose]();
+  }
+
+  #seen(
+    callId: BusValue | undefined,
+    status: BusValue | undefined,
+    json: BusValue | undefined,
+  ): AnswerSeen {
+    if (typeof callId !== "bigint") throw new Error("a call without a number");
+    const detail: CallDetailSeen = JSON.parse(textOf(json));
+    if (detail.ledger) this.acknowledged.set(detail.ledger.seq, detail.ledger.leaf);
+    return { callId, status: textOf(status), detail };
+  }
+
+  async #orDead<T>(answer: Promise<T>): Promise<T | undefined> {
+    try {
+      return await answer;
+    } catch (error) {
+      if (error instanceof BusCallError && DEAD.test(error.busName)) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** Fails where it is none. */
+export function textOf(value: BusValue | undefined): string {
+  if (typeof value !== "string") throw new Error("the answer has no text in this place");
+  return value;
+}
+
+/** `answered`, or the name of the error that a call ends with. */
+export async function outcomeOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+    return "answered";
+  } catch (error) {
+    if (error instanceof BusCallError) return error.busName;
+    throw error;
+  }
+}

@@ -1,0 +1,19 @@
+// A companion's context in a process of its own, to be killed or to be short of watches. Says its state.
+import { register } from "tsx/esm/api";
+
+register();
+const { Context } = await import("../../src/assistant/context/service.ts");
+const { systemClock } = await import("../../src/base/clock.ts");
+const { silentLogger } = await import("../../src/base/logger.ts");
+const [dir, path] = process.argv.slice(2);
+const context = new Context({
+  dir,
+  sources: [{ name: "notes", path }],
+  embedder: undefined,
+  memory: {},
+  ledger: { append: () => Promise.resolve({ seq: 0, leaf: "" }) },
+  clock: systemClock,
+  logger: silentLogger,
+  timing: { debounceMs: 20, degradedRescanMs: 300 },
+});
+setInterval(() => process.stdout.write(`${JSON.stringify(context.indexState())}\n`), 20);

@@ -1,0 +1,123 @@
+import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { OfflineLedger } from "../../src/assistant/ledger/offline.ts";
+import type { CompanionProcess } from "./companion-process.ts";
+import { RawApp, type RawMessage, type RawPeer } from "./raw-app.ts";
+
+export const EFFECTS = "org.example.Effects";
+
+/** How far back an effect looks for the entry that has to stand before it. */
+const ENTRIES_LOOKED_AT = 60;
+
+/** What the app did for one call. */
+export interface Effect {
+  readonly tool: string;
+  /** Of the call's arguments, or of the compensation's. */
+  readonly mark: string;
+  /** Dispatches that could be read in the ledger at that moment: `call 12`, `undo 12`. */
+  readonly dispatched: readonly string[];
+}
+
+const argument = {
+  type: "object",
+  properties: { mark: { type: "string", maxLength: 100 } },
+  required: ["mark"],
+  additionalProperties: false,
+};
+
+const unmake = { tool: "unmake", map: { mark: "$result.id" } };
+
+/** look: read. star: read, and can be undone. make: write, and can be undone. unmake: destructive. */
+const tools = [
+  { name: "look", tier: "read" },
+  { name: "star", tier: "read", undo: unmake },
+  { name: "make", tier: "write", undo: unmake },
+  { name: "unmake", tier: "destructive" },
+].map((tool) => ({ ...tool, description: `To ${tool.name}.`, input_schema: argument }));
+
+/**
+ * An app whose every call has an effect that outlives all: a line in a file, on the disk before the
+ * answer. Beside it stands what the ledger had by then, read by somebody who has nothing to do with the daemon.
+ */
+export class EffectsApp implements AsyncDisposable {
+  readonly #file: string;
+  readonly #dataDir: string;
+  #app: RawApp | undefined;
+
+  /** Puts the manifest there too; the companion may be started before or after. */
+  static async start(companion: CompanionProcess, dataDir: string): Promise<EffectsApp> {
+    const app = new EffectsApp(companion, dataDir);
+    const manifest = {
+      svc_manifest: 1,
+      app_id: EFFECTS,
+      name: "Effects",
+      mcp: { transport: "unix", activatable: false },
+      tools,
+    };
+    await writeFile(join(companion.manifestsDir, `${EFFECTS}.json`), JSON.stringify(manifest));
+    const socketsDir = join(companion.environment["XDG_RUNTIME_DIR"] ?? "", "assistant/apps");
+    app.#app = await RawApp.start(socketsDir, EFFECTS, (message, peer) =>
+      app.#onMessage(message, peer),
+    );
+    return app;
+  }
+
+  private constructor(companion: CompanionProcess, dataDir: string) {
+    this.#file = join(companion.home, "effects");
+    this.#dataDir = dataDir;
+    closeSync(openSync(this.#file, "a"));
+  }
+
+  /** Connections that have not been seen to the end. */
+  get open(): number {
+    return this.#app?.open ?? 0;
+  }
+
+  effects(): readonly Effect[] {
+    return readFileSync(this.#file, "utf8")
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => {
+        const effect: Effect = JSON.parse(line);
+        return effect;
+      });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#app?.[Symbol.asyncDispose]();
+  }
+
+  #onMessage(message: RawMessage, peer: RawPeer): "handled" | undefined {
+    if (message.method === "tools/list") {
+      const listed = tools.map(({ name }) => ({ name, inputSchema: argument }));
+      peer.answer(message, { tools: listed });
+      return "handled";
+    }
+    if (message.method !== "tools/call") return undefined;
+    const { name, arguments: args } = callOf(message);
+    const mark = args.mark.replace(/^made-/, "");
+    const effect: Effect = { tool: name, mark, dispatched: this.#dispatched() };
+    const file = openSync(this.#file, "a");
+    writeSync(file, `${JSON.stringify(effect)}\n`);
+    fsyncSync(file);
+    closeSync(file);
+    peer.answer(message, { content: [], structuredContent: { id: `made-${mark}` } });
+    return "handled";
+  }
+
+  #dispatched(): string[] {
+    using ledger = OfflineLedger.open(this.#dataDir);
+    return ledger.tail(ENTRIES_LOOKED_AT).flatMap(({ body }) => {
+      const kind = /^agent\.(call|undo)\.dispatch$/.exec(body.name)?.[1];
+      return kind === undefined ? [] : [`${kind} ${Number(body.fields["call"])}`];
+    });
+  }
+}
+
+function callOf(message: RawMessage): { name: string; arguments: { mark: string } } {
+  const call: { name: string; arguments: { mark: string } } = JSON.parse(
+    JSON.stringify(message.params),
+  );
+  return call;
+}

@@ -1,0 +1,67 @@
+import type { Bus, BusSignal, ServedInterface } from "../../src/assistant/bus/port.ts";
+import type { BusValue } from "../../src/base/session-bus/port.ts";
+
+/** A bus without a wire: what is served is called directly, and who leaves is said by the test. */
+export class FakeBus implements Bus {
+  readonly served = new Map<string, ServedInterface>();
+  readonly signals: (BusSignal & { readonly to: string | undefined })[] = [];
+  onSignal: (signal: BusSignal) => void = () => {};
+  readonly #leaving = new Map<string, Set<() => void>>();
+  readonly #connections = new Map<string, AbortController>();
+
+  serve(path: string, served: ServedInterface): () => void {
+    if (this.served.has(path)) throw new TypeError(`${path} is served already`);
+    this.served.set(path, served);
+    return () => this.served.delete(path);
+  }
+
+  emit(signal: BusSignal, to: string | undefined): void {
+    this.signals.push({ ...signal, to });
+    this.onSignal(signal);
+  }
+
+  whenGone(connection: string, callback: () => void): () => void {
+    const callbacks = this.#leaving.get(connection) ?? new Set();
+    this.#leaving.set(connection, callbacks);
+    callbacks.add(callback);
+    return () => callbacks.delete(callback);
+  }
+
+  async call(
+    connection: string,
+    path: string,
+    method: string,
+    ...args: readonly BusValue[]
+  ): Promise<readonly BusValue[]> {
+    const implementation = this.served.get(path)?.methods[method];
+    if (!implementation) throw new Error(`nothing at ${path} answers ${method}`);
+    const { signal } = this.#connection(connection);
+    return implementation({
+      caller: { connection, pid: 1, app: undefined },
+      args,
+      signal,
+    });
+  }
+
+  property(path: string, name: string): BusValue | undefined {
+    return this.served.get(path)?.properties[name]?.();
+  }
+
+  /** How many wait to hear of this connection's end. */
+  watchersOf(connection: string): number {
+    return this.#leaving.get(connection)?.size ?? 0;
+  }
+
+  leave(connection: string): void {
+    this.#connection(connection).abort();
+    this.#connections.delete(connection);
+    for (const callback of this.#leaving.get(connection) ?? []) callback();
+    this.#leaving.delete(connection);
+  }
+
+  #connection(connection: string): AbortController {
+    const known = this.#connections.get(connection) ?? new AbortController();
+    this.#connections.set(connection, known);
+    return known;
+  }
+}

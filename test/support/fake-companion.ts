@@ -1,0 +1,87 @@
+import {
+  BusCallError,
+  type BusMethodCall,
+  type BusValue,
+  type ReceivedSignal,
+  type SessionBus,
+} from "../../src/base/session-bus/port.ts";
+
+export type BusAnswer = (
+  ...args: readonly BusValue[]
+) => readonly BusValue[] | Promise<readonly BusValue[]>;
+
+/** A session bus with a companion on it that answers as a test says. No other name has an owner. */
+export class FakeCompanion {
+  /** What was called, but for the bus's own methods. */
+  readonly calls: { readonly member: string; readonly args: readonly BusValue[] }[] = [];
+  /** By member; without one, the member is unknown. */
+  methods: Readonly<Record<string, BusAnswer>>;
+  isRunning = true;
+  openConnections = 0;
+  readonly #listeners = new Set<{ member: string; listener: (signal: ReceivedSignal) => void }>();
+  readonly #hangUps = new Set<() => void>();
+
+  constructor(methods: Readonly<Record<string, BusAnswer>> = {}) {
+    this.methods = methods;
+  }
+
+  readonly open = async (): Promise<SessionBus> => {
+    this.openConnections += 1;
+    const gone = new AbortController();
+    const hangUp = () => {
+      if (!this.#hangUps.delete(hangUp)) return;
+      this.openConnections -= 1;
+      gone.abort();
+    };
+    this.#hangUps.add(hangUp);
+    return {
+      uniqueName: ":1.7",
+      closed: new Promise((resolve) => {
+        gone.signal.addEventListener("abort", () => resolve(), { once: true });
+      }),
+      call: async (method, { signal }) => {
+        if (gone.signal.aborted)
+          throw new BusCallError("org.freedesktop.DBus.Error.Disconnected", "the bus is gone");
+        return this.#call(method, signal);
+      },
+      onSignal: async ({ member }, listener) => {
+        const entry = { member, listener };
+        this.#listeners.add(entry);
+        return () => this.#listeners.delete(entry);
+      },
+      [Symbol.asyncDispose]: async () => hangUp(),
+    };
+  };
+
+  emit(member: string, ...args: readonly BusValue[]): void {
+    for (const entry of this.#listeners)
+      if (entry.member === member) entry.listener({ sender: ":1.2", args });
+  }
+
+  /** Every connection is lost. */
+  hangUp(): void {
+    for (const hangUp of this.#hangUps) hangUp();
+  }
+
+  #call(method: BusMethodCall, signal: AbortSignal): Promise<readonly BusValue[]> {
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+      this.#answer(method).then(resolve, reject);
+    });
+  }
+
+  async #answer({ member, destination, args }: BusMethodCall): Promise<readonly BusValue[]> {
+    if (member === "NameHasOwner") return [this.isRunning && args[0] === "dev.assistant.Agent1"];
+    if (!this.isRunning)
+      throw new BusCallError(
+        "org.freedesktop.DBus.Error.ServiceUnknown",
+        `The name ${destination} was not provided by any .service files`,
+      );
+    this.calls.push({ member, args });
+    const answer = this.methods[member];
+    if (answer === undefined)
+      throw new BusCallError("org.freedesktop.DBus.Error.UnknownMethod", `no ${member}`);
+    return answer(...args);
+  }
+}

@@ -1,0 +1,78 @@
+import { createHash } from "node:crypto";
+import { AssistantError } from "../../src/assistant/errors.ts";
+import { draftEntry } from "../../src/assistant/ledger/entry.ts";
+import type { Ledger, NewEntry, Receipt } from "../../src/assistant/ledger/port.ts";
+
+export interface WrittenEntry extends NewEntry {
+  readonly seq: number;
+  /** Entries of one commit have the same number. */
+  readonly commit: number;
+}
+
+/**
+ * A ledger in memory that commits as the real one does: what is handed over in one turn is one commit.
+ * down: refuses. torn: writes, and says that it could not.
+ */
+export class FakeLedger implements Ledger {
+  readonly entries: WrittenEntry[] = [];
+  mode: "ok" | "down" | "torn" = "ok";
+  /** Before an entry is handed over; what it throws is what the append comes to. */
+  onAppend: (entry: NewEntry) => void = () => {};
+  /** After a commit, before anybody is told of it. */
+  onCommit: () => void = () => {};
+  #waiting: {
+    entry: NewEntry;
+    resolve: (receipt: Receipt) => void;
+    reject: (error: Error) => void;
+  }[] = [];
+  #commits = 0;
+
+  async append(entry: NewEntry): Promise<Receipt> {
+    this.onAppend(entry);
+    // What the real one would refuse is refused here too.
+    draftEntry(entry, "2030-01-01T00:00:00.000Z");
+    if (this.#waiting.length === 0) queueMicrotask(() => setImmediate(() => this.#commit()));
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ entry: structuredClone(entry), resolve, reject });
+    });
+  }
+
+  /** What a start adds: each dispatch without a result is said to be without one. */
+  restart(): void {
+    const ended = new Set(this.entries.map(({ fields }) => fields["dispatch"]));
+    this.#write({ name: "ledger.opened", fields: {} });
+    for (const { name, seq } of this.entries.slice()) {
+      if (name.endsWith(".dispatch") && !ended.has(seq))
+        this.#write({ name: "ledger.indeterminate", fields: { dispatch: seq } });
+    }
+  }
+
+  /** Names of the entries about this call, without `agent.`, with the code of those that have one. */
+  story(call: number): string[] {
+    return this.entries
+      .filter(({ fields }) => fields["call"] === call)
+      .map(({ name, fields }) => {
+        const code = fields["code"];
+        return name.replace("agent.", "") + (typeof code === "string" ? `:${code}` : "");
+      });
+  }
+
+  #commit(): void {
+    const batch = this.#waiting.splice(0);
+    this.#commits += 1;
+    const { mode } = this;
+    const receipts = mode === "down" ? [] : batch.map(({ entry }) => this.#write(entry));
+    if (mode !== "down") this.onCommit();
+    for (const [index, { resolve, reject }] of batch.entries()) {
+      const receipt = receipts[index];
+      if (receipt && mode === "ok") resolve(receipt);
+      else reject(new AssistantError("ledger_unavailable", "the ledger cannot be written"));
+    }
+  }
+
+  #write(entry: NewEntry): Receipt {
+    const seq = this.entries.length;
+    this.entries.push({ ...entry, seq, commit: this.#commits });
+    return { seq, leaf: createHash("sha256").update(String(seq)).digest("hex") };
+  }
+}

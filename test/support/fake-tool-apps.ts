@@ -1,0 +1,153 @@
+import type { JsonObject } from "../../src/assistant/agent/port.ts";
+import {
+  type AppAddress,
+  type LiveTool,
+  ToolAppError,
+  type ToolApps,
+  type ToolResult,
+} from "../../src/assistant/agent/tool-apps.ts";
+import { untilAborted } from "../../src/base/aborting.ts";
+import type {
+  ScriptedAnswer,
+  ScriptedApp,
+  ScriptedTool,
+  ToolAppsHarness,
+} from "../contract/assistant/tool-apps.ts";
+
+/** An app that lives in the test: what it is told to do is what it does. */
+export class FakeApp implements ScriptedApp {
+  readonly address: AppAddress;
+  readonly received: { readonly name: string; readonly args: JsonObject }[] = [];
+  tools: readonly ScriptedTool[];
+  isAlive = true;
+  isConnected = false;
+  /** Undefined: each tool gives the answer that it was given. */
+  respond: ((name: string, args: JsonObject) => ScriptedAnswer) | undefined;
+
+  readonly #death = new AbortController();
+
+  constructor(address: AppAddress, tools: readonly ScriptedTool[]) {
+    this.address = address;
+    this.tools = tools;
+  }
+
+  async setTools(tools: readonly ScriptedTool[]): Promise<void> {
+    this.tools = tools;
+  }
+
+  async die(): Promise<void> {
+    this.isAlive = false;
+    this.isConnected = false;
+    this.#death.abort(new ToolAppError("transport_closed", "the app has closed the connection"));
+  }
+
+  async perform(name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult> {
+    this.received.push({ name, args: structuredClone(args) });
+    const found = this.tools.find((tool) => tool.name === name);
+    if (!found) throw new ToolAppError("tool_error", `there is no tool ${name}`);
+    const answer = this.respond?.(name, args) ?? found.answer;
+    return untilAborted(this.#answer(answer), signal, this.#death.signal);
+  }
+
+  async #answer(answer: ScriptedAnswer): Promise<ToolResult> {
+    switch (answer.kind) {
+      case "result":
+        return {
+          structured: answer.structured,
+          content: answer.content ?? [],
+          isError: answer.isError ?? false,
+        };
+      case "error":
+        throw new ToolAppError("tool_error", answer.message.replaceAll(/\s+/g, " ").slice(0, 500));
+      case "late":
+        await answer.release;
+        return { structured: answer.structured, content: [], isError: false };
+      case "hang":
+        return new Promise(() => {});
+      case "die":
+        await this.die();
+        return new Promise(() => {});
+      case "nonsense":
+        throw new ToolAppError("bad_result", "the app answered something that is no result");
+      default:
+        throw new ToolAppError("result_too_large", "the app answered more than 4 MiB");
+    }
+  }
+}
+
+/** ToolApps without processes and sockets. A test may look into `calls`, or fail the n-th step with `fault`. */
+export class FakeToolApps implements ToolApps {
+  readonly #apps = new Map<string, FakeApp>();
+  /** For this long a call may hang; undefined: for ever. */
+  readonly #callLimitMs: number | undefined;
+  /** Called before each step; what it throws is what the step comes to. */
+  fault: (step: "definition" | "call", appId: string, name: string) => void = () => {};
+
+  /** Called when a call has been answered, before the caller hears of it. */
+  after: (step: "call") => void = () => {};
+
+  constructor(options: { readonly callLimitMs?: number } = {}) {
+    this.#callLimitMs = options.callLimitMs;
+  }
+
+  start(appId: string, tools: readonly ScriptedTool[]): FakeApp {
+    const app = new FakeApp({ appId, isActivatable: false }, tools);
+    this.#apps.set(appId, app);
+    return app;
+  }
+
+  async definition(
+    { appId }: AppAddress,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<LiveTool | undefined> {
+    signal.throwIfAborted();
+    this.fault("definition", appId, name);
+    const app = this.#apps.get(appId);
+    if (!app?.isAlive) throw new ToolAppError("app_unavailable", `${appId} is not there`);
+    app.isConnected = true;
+    const tool = app.tools.find((one) => one.name === name);
+    return tool && { description: tool.description, inputSchema: tool.inputSchema };
+  }
+
+  async call(
+    { appId }: AppAddress,
+    name: string,
+    args: JsonObject,
+    signal: AbortSignal,
+  ): Promise<ToolResult> {
+    signal.throwIfAborted();
+    this.fault("call", appId, name);
+    const app = this.#apps.get(appId);
+    if (!app?.isAlive) throw new ToolAppError("transport_closed", `${appId} is gone`);
+    const performed = app.perform(name, args, signal).finally(() => this.after("call"));
+    const limitMs = this.#callLimitMs;
+    if (limitMs === undefined) return performed;
+    let cancel: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      const error = new ToolAppError("timeout", `the app did not answer within ${limitMs} ms`);
+      cancel = setTimeout(() => reject(error), limitMs);
+    });
+    return Promise.race([performed, late]).finally(() => clearTimeout(cancel));
+  }
+
+  isConnected(appId: string): boolean {
+    return this.#apps.get(appId)?.isConnected ?? false;
+  }
+
+  /** As a socket that is left by an app that died. */
+  async mayBeReached({ appId, isActivatable }: AppAddress): Promise<boolean> {
+    return isActivatable || this.#apps.has(appId);
+  }
+}
+
+export function fakeToolAppsHarness(): ToolAppsHarness {
+  const callLimitMs = 50;
+  const apps = new FakeToolApps({ callLimitMs });
+  return {
+    apps,
+    callLimitMs,
+    start: async (appId, tools) => apps.start(appId, tools),
+    [Symbol.asyncDispose]: async () => {},
+  };
+}

@@ -1,0 +1,42 @@
+import { Discovery } from "../../src/assistant/agent/discover/discovery.ts";
+import type { ContextEmbedder } from "../../src/assistant/context/port.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { corpusApps, corpusQueries } from "./discover-corpus.ts";
+import { type Judged, type Relevance, relevanceOf } from "./tool-relevance.ts";
+
+export interface DiscoveryFigures {
+  readonly all: Relevance;
+  /** The half of the queries that no weight was chosen by. */
+  readonly heldOut: Relevance;
+  /** Milliseconds that a query takes, the index being there; the median. */
+  readonly queryMs: number;
+}
+
+/** Every labelled query, put to the tools of test/fixtures/discover; for tests and the bench. */
+export async function measureDiscovery(embedder?: ContextEmbedder): Promise<DiscoveryFigures> {
+  const apps = corpusApps();
+  const registry = { version: 1, apps: () => apps, find: () => undefined };
+  await using discovery = new Discovery({
+    registry,
+    embedder,
+    clock: systemClock,
+    logger: silentLogger,
+    deadlineMs: 10_000,
+  });
+  const { signal } = new AbortController();
+  await discovery.discover("warm up", signal);
+  const times: number[] = [];
+  const judged: Judged[] = [];
+  for (const { query, wanted } of corpusQueries()) {
+    const startedAt = performance.now();
+    const records = await discovery.discover(query, signal);
+    times.push(performance.now() - startedAt);
+    judged.push({ wanted, ranked: records.map(({ name }) => name) });
+  }
+  return {
+    all: relevanceOf(judged),
+    heldOut: relevanceOf(judged.filter((_, index) => index % 2 === 1)),
+    queryMs: times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0,
+  };
+}

@@ -1,0 +1,51 @@
+/** Manifests for tests, as their files hold them. */
+
+export type Document = Record<string, unknown>;
+
+export const noArguments = { type: "object", additionalProperties: false };
+
+export function objectSchema(
+  properties: Document,
+  required: readonly string[] = Object.keys(properties),
+): Document {
+  return { type: "object", required, additionalProperties: false, properties };
+}
+
+/** A notes app with the contract's bounds, and an undo that fits. */
+export function notesManifest(changes: Document = {}): Document {
+  return {
+    svc_manifest: 1,
+    app_id: "org.example.Notes",
+    name: "Notes",
+    mcp: { transport: "unix", activatable: true },
+    tools: [
+      {
+        name: "notes.create",
+        title: "Create a note",
+        tier: "write",
+        description: "Creates a note.",
+        input_schema: objectSchema(
+          {
+            title: { type: "string", maxLength: 120 },
+            body: { type: "string", maxLength: 4000 },
+          },
+          ["title"],
+        ),
+        undo: { tool: "notes.delete", map: { id: "$result.id" } },
+      },
+      {
+        name: "notes.delete",
+        tier: "destructive",
+        description: "Deletes a note for good.",
+        input_schema: objectSchema({ id: { type: "string" } }),
+      },
+    ],
+    ...changes,
+  };
+}
+
+/** A manifest whose one tool has this schema. */
+export function withSchema(schema: unknown): Document {
+  const tool = { name: "do", tier: "read", description: "Does it.", input_schema: schema };
+  return notesManifest({ tools: [tool] });
+}

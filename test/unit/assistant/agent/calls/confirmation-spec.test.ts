@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import { diffRows } from "../../../../../src/assistant/agent/calls/confirmation-spec.ts";
+import { AgentWorld, NOTES, notesTools, sandboxed } from "../../../../support/agent-world.ts";
+
+describe("the differences that a person sees", () => {
+  it("come in the order of the schema, and then what it does not name", () => {
+    const schema = {
+      properties: { b: { title: "Second" }, a: { title: "" }, "c/d": true, none: {} },
+    };
+    const args = { z: null, a: 1, "c/d": [1], b: "x", constructor: { y: 1 }, t: true };
+    expect(diffRows(schema, args)).toEqual([
+      { path: "/b", label: "Second", type: "string", value: "x" },
+      { path: "/a", label: "a", type: "number", value: 1 },
+      { path: "/c~1d", label: "c/d", type: "array", value: [1] },
+      { path: "/z", label: "z", type: "null", value: null },
+      { path: "/constructor", label: "constructor", type: "object", value: { y: 1 } },
+      { path: "/t", label: "t", type: "boolean", value: true },
+    ]);
+  });
+
+  it("are part of all that is needed to decide", async () => {
+    const world = await AgentWorld.open();
+    const caller = sandboxed("org.example.chat");
+    const answer = await world.request("create", ' {"title": "x", "body": "y"}', {
+      caller,
+      actor: "Chat\u202e\nBot",
+    });
+    expect(answer.disposition).toBe("confirm-modal");
+    const [asked] = world.asked;
+    expect(asked).toEqual({
+      callId: answer.callId,
+      spec: {
+        v: 1,
+        call_id: answer.callId,
+        app_id: NOTES,
+        app_name: "Notes",
+        tool: "create",
+        title: "create",
+        description: "Does create.",
+        args: { title: "x", body: "y" },
+        tiers: { declared: "write", effective: "destructive" },
+        chain: ["user", "app:org.example.chat"],
+        diff: [
+          { path: "/title", label: "Title", type: "string", value: "x" },
+          { path: "/body", label: "body", type: "string", value: "y" },
+        ],
+        undo: "delete",
+        caller: { app: "org.example.chat", verified: true, actor: "Chat Bot" },
+        expires_at: answer.detail.expires_at,
+        hold_ms: 0,
+        digest: notesTools.find(({ name }) => name === "create")?.digest,
+      },
+    });
+    expect(answer.detail.expires_at).toBe("2030-01-01T00:05:00.000Z");
+  });
+});

@@ -1,0 +1,327 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { parseManifest } from "../../../../../src/assistant/agent/manifests/parse-manifest.ts";
+import { digestOf } from "../../../../../src/base/canonical.ts";
+import {
+  type Document,
+  noArguments,
+  notesManifest,
+  objectSchema,
+} from "../../../../support/tool-manifests.ts";
+
+function parse(document: unknown, expected = "org.example.Notes") {
+  return parseText(JSON.stringify(document), expected);
+}
+
+function parseText(text: string, expected = "org.example.Notes") {
+  return parseManifest(Buffer.from(text), expected);
+}
+
+const errorsOf = (document: unknown) =>
+  parse(document).faults.flatMap(({ pointer, message, severity }) =>
+    severity === "error" ? [`${pointer}: ${message}`] : [],
+  );
+const warningsOf = (document: unknown) => {
+  const { faults, manifest } = parse(document);
+  expect(manifest).toBeDefined();
+  return faults.map(({ pointer, message }) => `${pointer}: ${message}`);
+};
+
+function tool(changes: Document): Document {
+  return {
+    name: "a",
+    tier: "write",
+    description: "Does a.",
+    input_schema: noArguments,
+    ...changes,
+  };
+}
+const withTools = (...tools: Document[]) => notesManifest({ tools });
+
+describe("a good manifest", () => {
+  it("has its defaults filled in", () => {
+    const { manifest, faults } = parse(notesManifest());
+    expect(faults).toEqual([]);
+    expect(manifest).toMatchObject({
+      appId: "org.example.Notes",
+      name: "Notes",
+      isActivatable: true,
+      tools: [
+        { name: "notes.create", title: "Create a note", tier: "write" },
+        { name: "notes.delete", title: "notes.delete", tier: "destructive", undo: undefined },
+      ],
+    });
+    expect(manifest?.tools[0]?.undo?.map.get("id")).toEqual({ from: "result", fields: ["id"] });
+  });
+
+  it("is pinned by the canonical declaration, whatever the order of its keys", () => {
+    const declared = tool({});
+    const reversed = Object.fromEntries(Object.entries(declared).toReversed());
+    const digest = parse(withTools(declared)).manifest?.tools[0]?.digest;
+    expect(digest).toBe(digestOf(declared));
+    expect(parse(withTools(reversed)).manifest?.tools[0]?.digest).toBe(digest);
+    const changed = parse(withTools(tool({ description: "Does b." })));
+    expect(changed.manifest?.tools[0]?.digest).not.toBe(digest);
+  });
+
+  it("is called by its id where it has no name", () => {
+    const { name: _, ...unnamed } = notesManifest();
+    expect(parse(unnamed).manifest?.name).toBe("org.example.Notes");
+  });
+
+  it("may lack a tier, and is then destructive with a warning", () => {
+    const { tier: _, ...untiered } = tool({});
+    expect(warningsOf(withTools(untiered))).toEqual([
+      "/tools/0/tier: is missing, so the tool counts as destructive",
+    ]);
+    expect(parse(withTools(untiered)).manifest?.tools[0]?.tier).toBe("destructive");
+  });
+
+  it("may hold fields that mean nothing, with a warning that names the nearest", () => {
+    const document = notesManifest({ appid: "x", mcp: { transport: "unix", activateable: true } });
+    expect(warningsOf(document)).toEqual([
+      '/appid: "appid" is no field of this; it is ignored; did you mean "app_id"?',
+      '/mcp/activateable: "activateable" is no field of this; it is ignored; did you mean "activatable"?',
+    ]);
+    expect(warningsOf(withTools(tool({ inputSchema: {}, constructor: 1 })))).toEqual([
+      '/tools/0/inputSchema: "inputSchema" is no field of this; it is ignored; did you mean "input_schema"?',
+      '/tools/0/constructor: "constructor" is no field of this; it is ignored',
+    ]);
+  });
+});
+
+describe("a bad manifest", () => {
+  it("is rejected whole, with every fault by its pointer", () => {
+    const { manifest, faults } = parse({
+      svc_manifest: 2,
+      app_id: "Notes",
+      mcp: { transport: "tcp", activatable: "yes" },
+      tools: [tool({}), tool({ name: "b c", tier: "wirte" }), tool({})],
+    });
+    expect(manifest).toBeUndefined();
+    expect(faults.map(({ pointer }) => pointer)).toEqual([
+      "/svc_manifest",
+      "/app_id",
+      "/mcp/transport",
+      "/mcp/activatable",
+      "/tools/1/name",
+      "/tools/1/tier",
+      "/tools/2/name",
+    ]);
+    expect(faults.map(({ message }) => message)).toEqual([
+      "version 2 is newer than this Berth, which reads 1",
+      'must be a reverse-domain name such as "org.example.Notes", not "Notes"',
+      'must be "unix", not "tcp"',
+      'must be true or false, not "yes"',
+      'must be 1 to 128 letters, digits, "_", "." and "-", not "b c"',
+      'must be "read", "write" or "destructive", not "wirte"; did you mean "write"?',
+      '"a" is declared at /tools/0 already',
+    ]);
+  });
+
+  it.each([
+    ["", "the file is empty", true],
+    ["  \n", "the file is empty", true],
+    ['{"svc_manifest": 1,', "the file is not JSON", true],
+    ['{"app_id": 1, "app_id": 2}', 'the key "app_id" stands twice in one object', true],
+    ['{"tools": [{"__proto__": {}}]}', 'the key "__proto__" is not allowed', true],
+    ["[".repeat(65) + "]".repeat(65), "the file is nested deeper than 64 levels", true],
+    ["[]", "a manifest is an object, not a list", false],
+    ["null", "a manifest is an object, not null", false],
+  ])("is no object: %s", (text, message, isCut) => {
+    const parsed = parseText(text);
+    expect(parsed.faults).toEqual([
+      { pointer: "", message: expect.stringContaining(message), severity: "error" },
+    ]);
+    expect(parsed).toMatchObject({ manifest: undefined, isCut });
+  });
+
+  it("is not UTF-8, or too large", () => {
+    const bytes = Buffer.from(JSON.stringify(notesManifest({ name: "\u00e4" })), "latin1");
+    expect(parseManifest(bytes, undefined).faults[0]?.message).toBe("the file is not UTF-8");
+    const large = parseText(`${JSON.stringify(notesManifest())}${" ".repeat(2 ** 20)}`);
+    expect(large.faults[0]?.message).toBe("the file is larger than 1 MiB");
+  });
+
+  it("is called otherwise than its file", () => {
+    expect(errorsOf(notesManifest({ app_id: "org.example.Mail" }))).toEqual([
+      '/app_id: is "org.example.Mail", so the file must be called "org.example.Mail.json"',
+    ]);
+  });
+
+  it.each(["notes", "org..notes", "org.1notes", "org/notes.x", "../x.y", "org.notes\n", 7, "é.x"])(
+    "has no reverse-domain id: %j",
+    (appId) => expect(parse(notesManifest({ app_id: appId })).appId).toBeUndefined(),
+  );
+
+  it.each(["", "a b", "a/b", "é", "a".repeat(129), null])("has a tool called %j", (name) => {
+    expect(errorsOf(withTools(tool({ name })))).toEqual([
+      expect.stringContaining("/tools/0/name: must be 1 to 128 letters"),
+    ]);
+  });
+
+  it.each([
+    ["Del\u202eete", "turns the direction"],
+    ["Del\u200bete", "invisible character"],
+    ["Del\u061cete", "turns the direction"],
+    ["Delete\u{e0061}\u{e006c}", "invisible character"],
+    ["Delete\nall", "control character"],
+    ["x".repeat(101), "longer than 100"],
+    ["\ud800", "half a character"],
+    [" ", "must not be empty"],
+  ])("has a title that could deceive: %j", (title, message) => {
+    expect(errorsOf(withTools(tool({ title })))).toEqual([expect.stringContaining(message)]);
+  });
+
+  it("has more faults than anybody reads", () => {
+    const tools = Array.from({ length: 200 }, () => tool({ name: "" }));
+    const faults = errorsOf(withTools(...tools));
+    expect(faults).toHaveLength(51);
+    expect(faults.at(-1)).toBe(": and 150 more");
+  });
+});
+
+function pair(name: string, other: string): Document {
+  return tool({ name, undo: { tool: other } });
+}
+
+describe("undo", () => {
+  const remove = tool({ name: "remove", input_schema: objectSchema({ id: { type: "string" } }) });
+  const create = (undo: unknown, properties: Document = { title: { type: "string" } }) =>
+    withTools(tool({ name: "create", input_schema: objectSchema(properties), undo }), remove);
+
+  it.each<[string, unknown, string]>([
+    ["no object", "remove", '/tools/0/undo: must be an object with "tool" and "map", not "remove"'],
+    [
+      "another app's tool",
+      { tool: "remov", map: { id: "$result.id" } },
+      '/tools/0/undo/tool: this app has no tool "remov"; did you mean "remove"?',
+    ],
+    [
+      "the tool itself",
+      { tool: "create", map: { title: "$input.title" } },
+      "/tools/0/undo/tool: a tool cannot be undone by calling it again",
+    ],
+    [
+      "an argument too many",
+      { tool: "remove", map: { id: "$result.id", ids: "$result.id" } },
+      '/tools/0/undo/map/ids: "remove" has no argument "ids"; did you mean "id"?',
+    ],
+    [
+      "an argument too few",
+      { tool: "remove", map: {} },
+      '/tools/0/undo/map: does not give "id", which "remove" requires',
+    ],
+    [
+      "an argument too few, with no map at all",
+      { tool: "remove" },
+      '/tools/0/undo/map: does not give "id", which "remove" requires',
+    ],
+    [
+      "a field that the input has not",
+      { tool: "remove", map: { id: "$input.titel" } },
+      '/tools/0/undo/map/id: "$input.titel": the input schema has no "titel"; did you mean "title"?',
+    ],
+    [
+      "a constant",
+      { tool: "remove", map: { id: "1" } },
+      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields behind dots, not "1"',
+    ],
+    [
+      "all of the result",
+      { tool: "remove", map: { id: "$result" } },
+      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields behind dots, not "$result"',
+    ],
+  ])("names %s", (_, undo, fault) => {
+    expect(errorsOf(create(undo))).toEqual([fault]);
+  });
+
+  it("follows fields by dots, through references and branches", () => {
+    const properties = {
+      note: { $ref: "#/$defs/note" },
+    };
+    const $defs = { note: { anyOf: [{ type: "object", properties: { id: { type: "string" } } }] } };
+    const document = (expression: string) =>
+      withTools(
+        tool({
+          input_schema: { ...objectSchema(properties), $defs },
+          undo: { tool: "remove", map: { id: expression } },
+        }),
+        remove,
+      );
+    expect(errorsOf(document("$input.note.id"))).toEqual([]);
+    expect(errorsOf(document("$input.note.name"))).toEqual([
+      '/tools/0/undo/map/id: "$input.note.name": the input schema has no "name"',
+    ]);
+    expect(parse(document("$result.a.b.c")).manifest?.tools[0]?.undo?.map.get("id")).toEqual({
+      from: "result",
+      fields: ["a", "b", "c"],
+    });
+  });
+
+  it("names a type that never fits", () => {
+    const undo = { tool: "remove", map: { id: "$input.count" } };
+    expect(errorsOf(create(undo, { count: { type: "integer" } }))).toEqual([
+      '/tools/0/undo/map/id: "$input.count" is of another type than "id" of "remove"',
+    ]);
+    expect(errorsOf(create(undo, { count: { type: ["integer", "string"] } }))).toEqual([]);
+  });
+
+  it("warns of what cannot be known, or makes no sense", () => {
+    const undo = { tool: "remove", map: { id: "$input.note.id" } };
+    expect(warningsOf(create(undo, { note: { type: "object" } }))).toEqual([
+      '/tools/0/undo/map/id: "$input.note.id": the input schema does not say whether there is such a field',
+    ]);
+    const optional = withTools(
+      tool({
+        tier: "read",
+        input_schema: objectSchema({ id: { type: "string" } }, []),
+        undo: { tool: "remove", map: { id: "$input.id" } },
+      }),
+      { ...remove, tier: "read" },
+    );
+    expect(warningsOf(optional)).toEqual([
+      "/tools/0/undo: a tool that only reads has nothing to undo",
+      '/tools/0/undo/tool: "remove" only reads: it takes nothing back',
+      '/tools/0/undo/map/id: "$input.id" may be left out, and a call without it cannot be undone: "remove" requires "id"',
+    ]);
+  });
+
+  it("lets two tools undo each other", () => {
+    expect(
+      warningsOf(withTools(pair("archive", "unarchive"), pair("unarchive", "archive"))),
+    ).toEqual([]);
+  });
+});
+
+describe("any bytes", () => {
+  it("never throw", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+        const { manifest, faults } = parseManifest(bytes, undefined);
+        expect(manifest === undefined).toBe(faults.some(({ severity }) => severity === "error"));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("never throw as any JSON in any field of a manifest", () => {
+    const places = ["svc_manifest", "app_id", "name", "description", "mcp", "tools"] as const;
+    const inTool = ["name", "title", "tier", "description", "input_schema", "undo"] as const;
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...places, ...inTool),
+        fc.boolean(),
+        fc.jsonValue({ maxDepth: 4 }),
+        (field, isInTool, value) => {
+          const document = isInTool
+            ? withTools(tool({ [field]: value }))
+            : notesManifest({ [field]: value });
+          const { manifest, faults } = parse(document);
+          expect(manifest === undefined).toBe(faults.some(({ severity }) => severity === "error"));
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+});

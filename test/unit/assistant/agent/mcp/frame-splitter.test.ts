@@ -1,0 +1,75 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import {
+  FrameSplitter,
+  FrameTooLargeError,
+} from "../../../../../src/assistant/agent/mcp/frame-splitter.ts";
+
+/** What comes out where `bytes` come in pieces that end at these places. */
+function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): string[] {
+  const splitter = new FrameSplitter(bytesMax);
+  const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length];
+  places.sort((a, b) => a - b);
+  return places.flatMap((end, index) => [
+    ...splitter.take(bytes.subarray(places[index - 1] ?? 0, end)),
+  ]);
+}
+
+it("gives the same lines however the bytes come in pieces", () => {
+  // Of one to four bytes, and what looks like the end of a line in part.
+  const character = fc.constantFrom(
+    "a",
+    "ä",
+    "☃",
+    "😀",
+    "\u0000",
+    "\r",
+    "\u010A",
+    "\u2028",
+    "\uFEFF",
+  );
+  const line = fc.array(character, { maxLength: 12 }).map((text) => `x${text.join("")}x`);
+  fc.assert(
+    fc.property(
+      fc.array(line, { maxLength: 8 }),
+      fc.array(fc.nat(), { maxLength: 8 }),
+      (lines, cuts) => {
+        const bytes = Buffer.from(lines.map((one) => `${one}\n`).join(""));
+        expect(split(bytes, cuts)).toEqual(lines);
+      },
+    ),
+  );
+});
+
+it("leaves out empty lines, the return before an end, and a line without an end", () => {
+  expect(split(Buffer.from("\n\r\n a\r\n\n{}\nrest"), [])).toEqual([" a", "{}"]);
+});
+
+it("takes a line of exactly the limit, and none that is longer, whatever the pieces", () => {
+  const cuts = fc.array(fc.nat());
+  fc.assert(
+    fc.property(cuts, (places) => {
+      expect(split(Buffer.from(`${"x".repeat(50)}\nyy\n`), places, 50)).toHaveLength(2);
+      expect(() => split(Buffer.from(`y\n${"x".repeat(51)}`), places, 50)).toThrow(
+        FrameTooLargeError,
+      );
+    }),
+  );
+});
+
+it("gives out the lines before one that is too long", () => {
+  const taken: string[] = [];
+  const splitter = new FrameSplitter(3);
+  expect(() => {
+    for (const line of splitter.take(Buffer.from("a\nb\ncccc\n"))) taken.push(line);
+  }).toThrow(FrameTooLargeError);
+  expect(taken).toEqual(["a", "b"]);
+});
+
+it("refuses what is no UTF-8", () => {
+  fc.assert(
+    fc.property(fc.constantFrom([0xff], [0xc3], [0xed, 0xa0, 0x80], [0xc0, 0x80]), (bytes) => {
+      expect(() => split(Buffer.from([0x22, ...bytes, 0x22, 0x0a]), [])).toThrow(TypeError);
+    }),
+  );
+});

@@ -1,0 +1,125 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  chainFault,
+  type Decision,
+  decide,
+  decidingChain,
+  trustedProvenance,
+  trustOf,
+} from "../../../../src/assistant/agent/policy.ts";
+import type { Tier } from "../../../../src/assistant/agent/port.ts";
+
+const trusted = ["user"];
+const untrusted = ["user", "web:example.org"];
+const unknown: string[] = [];
+
+const cells: readonly [Tier, string, readonly string[], Decision["disposition"], Tier, number][] = [
+  ["read", "trusted", trusted, "run", "read", 0],
+  ["read", "untrusted", untrusted, "confirm-chip", "write", 0],
+  ["read", "unknown", unknown, "confirm-chip", "write", 0],
+  ["write", "trusted", trusted, "confirm-chip", "write", 0],
+  ["write", "untrusted", untrusted, "confirm-modal", "destructive", 0],
+  ["write", "unknown", unknown, "confirm-modal", "destructive", 0],
+  ["destructive", "trusted", trusted, "confirm-modal", "destructive", 0],
+  ["destructive", "untrusted", untrusted, "confirm-modal", "destructive", 1_500],
+  ["destructive", "unknown", unknown, "confirm-modal", "destructive", 0],
+];
+
+describe("the truth table", () => {
+  it.each(cells)("%s, %s", (tier, trust, chain, disposition, effective, holdMs) => {
+    expect(decide(tier, chain)).toEqual({ trust, disposition, effective, holdMs });
+  });
+});
+
+describe("labels", () => {
+  it.each(["user", "system", "user:", "user:voice", "system:timer:x"])("%s is trusted", (label) => {
+    expect(trustOf([label])).toBe("trusted");
+  });
+
+  it.each([
+    "",
+    ":",
+    ":user",
+    "User",
+    " user",
+    "user ",
+    "users",
+    "user/x",
+    "app:user",
+    "web",
+    "us\u0435r",
+  ])("%j is not", (label) => expect(trustOf([label])).toBe("untrusted"));
+
+  it("are of the kinds that the bus tells", () => {
+    expect(trustedProvenance).toEqual(["user", "system"]);
+  });
+});
+
+const label = fc.oneof(
+  fc.constantFrom("user", "system", "user:x", "", "web:a", "app:org.example.a", "User"),
+  fc.string(),
+);
+const chains = fc.array(label, { maxLength: 6 });
+const tiers = fc.constantFrom<Tier>("read", "write", "destructive");
+
+const strengths = ["run", "confirm-chip", "confirm-modal"];
+
+function isWeaker(one: Decision, other: Decision): boolean {
+  const [a, b] = [strengths.indexOf(one.disposition), strengths.indexOf(other.disposition)];
+  return a < b || one.holdMs < other.holdMs;
+}
+
+describe("a chain", () => {
+  it("is never weakened by one label more, at whatever place", () => {
+    fc.assert(
+      fc.property(
+        tiers,
+        fc.array(label, { minLength: 1, maxLength: 6 }),
+        label,
+        fc.nat(),
+        (tier, chain, more, at) => {
+          const place = at % (chain.length + 1);
+          expect(isWeaker(decide(tier, chain.toSpliced(place, 0, more)), decide(tier, chain))).toBe(
+            false,
+          );
+        },
+      ),
+    );
+  });
+
+  it("is never weakened by what the bus saw, the empty one included", () => {
+    fc.assert(
+      fc.property(
+        tiers,
+        fc.option(chains, { nil: undefined }),
+        fc.string(),
+        (tier, claimed, app) => {
+          const chain = decidingChain(claimed, app);
+          expect(isWeaker(decide(tier, chain), decide(tier, claimed ?? []))).toBe(false);
+          expect(chain.slice(0, claimed?.length ?? 0)).toEqual(claimed ?? []);
+          expect(trustOf(chain)).toBe("untrusted");
+        },
+      ),
+    );
+  });
+
+  it("is what was claimed, where nothing was seen", () => {
+    expect(decidingChain(["web"], undefined)).toEqual(["web"]);
+    expect(decidingChain(undefined, undefined)).toEqual([]);
+    expect(decidingChain(["user"], "org.example.a")).toEqual(["user", "app:org.example.a"]);
+    expect(decidingChain(["app:org.example.a", "user"], "org.example.a")).toHaveLength(2);
+    // Who names another app has not named itself.
+    expect(decidingChain(["app:org.example.ab"], "org.example.a")).toEqual([
+      "app:org.example.ab",
+      "app:org.example.a",
+    ]);
+  });
+
+  it("is refused where it is too long, and never cut", () => {
+    expect(chainFault(undefined)).toBeUndefined();
+    expect(chainFault(Array.from({ length: 32 }, () => "x".repeat(128)))).toBeUndefined();
+    expect(chainFault(Array.from({ length: 33 }, () => "user"))).toContain("33 labels");
+    expect(chainFault(["user", "ä".repeat(65)])).toContain("label 2");
+  });
+});

@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { fuse } from "../../../../src/assistant/context/index/search/rank-fusion.ts";
+import {
+  packVector,
+  unpackVector,
+  VectorIndex,
+} from "../../../../src/assistant/context/index/search/vectors.ts";
+import { Dice } from "../../../support/random.ts";
+
+const ranking = (...ids: number[]) => ids.map((id) => ({ id, score: 0 }));
+
+describe("fuse", () => {
+  it("adds shares of places", () => {
+    const fused = fuse(ranking(1, 2), ranking(2, 3), 0.5, 10);
+    expect(fused.map(({ id }) => id)).toEqual([2, 1, 3]);
+    expect(fused[0]).toEqual({ id: 2, lexical: 2, cosine: 1, score: 1 / 12 + 0.5 / 11 });
+    expect(fused[2]).toEqual({ id: 3, lexical: null, cosine: 2, score: 0.5 / 12 });
+  });
+
+  it("is the one ranking where the other is empty", () => {
+    expect(fuse(ranking(5, 4, 3), [], 1).map(({ id }) => id)).toEqual([5, 4, 3]);
+    expect(fuse([], [], 1)).toEqual([]);
+  });
+});
+
+function unitVector(dice: Dice, dimensions: number): Float32Array {
+  const vector = Float32Array.from({ length: dimensions }, () => dice.random() - 0.5);
+  const length = Math.hypot(...vector);
+  return vector.map((value) => value / length);
+}
+
+describe("VectorIndex", () => {
+  it("finds what sorting all products finds, in what may be seen, through changes", () => {
+    const dice = new Dice(7);
+    const index = new VectorIndex(10);
+    const kept = new Map<number, { source: number; vector: Float32Array }>();
+    for (let round = 0; round < 9_000; round += 1) {
+      const id = dice.between(1, 5_000);
+      if (dice.chance(0.2)) {
+        index.delete(id);
+        kept.delete(id);
+      } else {
+        const [source, packed] = [id % 3, packVector(unitVector(dice, 10))];
+        index.set(id, source, packed);
+        kept.set(id, { source, vector: unpackVector(packed) });
+      }
+    }
+    expect(index.size).toBe(kept.size);
+    for (const sources of [undefined, [1], [0, 2], []]) {
+      const query = unitVector(dice, 10);
+      const expected = Array.from(kept, ([id, { source, vector }]) => ({
+        id,
+        source,
+        score: vector.reduce((sum, value, at) => sum + value * (query[at] ?? 0), 0),
+      }))
+        .filter(({ source, score }) => score > 0 && (sources?.includes(source) ?? true))
+        .toSorted((a, b) => b.score - a.score);
+      const found = index.nearest(query, sources, 20);
+      expect(found.map(({ id }) => id)).toEqual(expected.slice(0, 20).map(({ id }) => id));
+    }
+  });
+
+  it("keeps a vector to a hundredth", () => {
+    const vector = unitVector(new Dice(1), 64);
+    for (const [at, value] of unpackVector(packVector(vector)).entries())
+      expect(Math.abs(value - (vector[at] ?? 0))).toBeLessThan(0.01);
+    expect(packVector(new Float32Array(3)).value).toEqual(new Int8Array(3));
+  });
+});

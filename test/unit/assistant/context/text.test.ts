@@ -1,0 +1,181 @@
+import { gzipSync } from "node:zlib";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { chunksOf } from "../../../../src/assistant/context/index/text/chunk.ts";
+import { decodeText } from "../../../../src/assistant/context/index/text/decode.ts";
+import { kindOfFile } from "../../../../src/assistant/context/index/text/file-kind.ts";
+import { readHtml } from "../../../../src/assistant/context/index/text/html.ts";
+import { readManPage } from "../../../../src/assistant/context/index/text/man-page.ts";
+import { readMarkdown } from "../../../../src/assistant/context/index/text/markdown.ts";
+import { readText } from "../../../../src/assistant/context/index/text/read-text.ts";
+
+const bytes = (text: string, encoding: BufferEncoding = "utf8") => Buffer.from(text, encoding);
+
+describe("decodeText", () => {
+  it.each([
+    ["UTF-8", bytes("grün\r\nblau"), "grün\nblau"],
+    ["UTF-8 with a mark", bytes("\ufeffgrün"), "grün"],
+    ["UTF-16 with a mark", bytes("\ufeffgrün", "utf16le"), "grün"],
+    ["big-endian UTF-16", bytes("\ufeffgrün", "utf16le").swap16(), "grün"],
+    ["UTF-16 without a mark", bytes("plain words here", "utf16le"), "plain words here"],
+    ["Latin-1", bytes("na\xefve", "latin1"), "naïve"],
+    ["Windows-1252", Buffer.from([0x93, 0x61, 0x94]), "“a”"],
+    ["nothing", bytes(""), ""],
+  ])("reads %s", (_, input, text) => {
+    expect(decodeText(input)).toBe(text);
+  });
+
+  it.each([
+    ["a zero", Buffer.from([0x61, 0, 0, 0x62])],
+    ["a PDF", bytes("%PDF-1.4\nwords words")],
+    [
+      "control characters",
+      Buffer.from(Array.from({ length: 400 }, (_, at) => (at % 50 === 0 ? 1 : 97))),
+    ],
+    ["gzip", gzipSync("words ".repeat(100))],
+  ])("takes %s for no text", (_, input) => {
+    expect(decodeText(input)).toBeUndefined();
+  });
+});
+
+describe("kindOfFile", () => {
+  it.each([
+    ["notes.MD", "markdown"],
+    ["page.html", "html"],
+    ["ls.1.gz", "man"],
+    ["crontab.5", "man"],
+    ["main.rs", "code"],
+    ["Makefile", "code"],
+    ["README", "plain"],
+    ["photo.JPG", "skipped"],
+    ["app.min.js", "skipped"],
+    ["package-lock.json", "skipped"],
+    ["backup.tar.gz", "skipped"],
+  ])("%s is %s", (name, kind) => {
+    expect(kindOfFile(name)).toBe(kind);
+  });
+});
+
+describe("readMarkdown", () => {
+  it("makes a section of each heading, with those above it", () => {
+    const text = [
+      "---\ntitle: From the front\n---\nIntro.",
+      "# One\n\nText [here](https://example.org/long).\n\n```sh\n# no heading\n```",
+      "## Two `code`\n\nMore.\n\nThree\n=====\n\nEnd.",
+    ].join("\n\n");
+    expect(readMarkdown(text, "file")).toEqual({
+      title: "From the front",
+      sections: [
+        { heading: "", text: "Intro." },
+        { heading: "One", text: "Text here.\n\n```sh\n# no heading\n```" },
+        { heading: "One > Two code", text: "More." },
+        { heading: "Three", text: "End." },
+      ],
+    });
+  });
+
+  it("has the file's name where there is no heading", () => {
+    expect(readMarkdown("just text", "file")).toEqual({
+      title: "file",
+      sections: [{ heading: "", text: "just text" }],
+    });
+  });
+});
+
+describe("readHtml", () => {
+  it("keeps words and headings, and neither scripts nor markup", () => {
+    const page = `<!doctype html><html><head><title>A &amp; B</title><style>p{}</style></head>
+      <body><script>var x = "<p>no</p>"; if (a < b) {}</script><h1>Top</h1><p>One<b>two</b> &#233;t&eacute;</p>
+      <!-- <p>hidden</p> --><ul><li>a</li><li title='x > y'>b</li></ul><h2>Sub</h2>5 < 6 it's</body></html>`;
+    expect(readHtml(page, "file")).toEqual({
+      title: "A & B",
+      sections: [
+        { heading: "Top", text: "Onetwo été\n\n- a\n\n- b" },
+        { heading: "Top > Sub", text: "5 < 6 it's" },
+      ],
+    });
+  });
+
+  it("takes time that grows with the page alone, whatever it is", () => {
+    for (const bad of ["<", "<a '", "<!--", "<script>", "<a b='", "&", "<h1>"]) {
+      const began = performance.now();
+      readHtml(bad.repeat(200_000 / bad.length), "file");
+      expect(performance.now() - began).toBeLessThan(2_000);
+    }
+  });
+});
+
+describe("readManPage", () => {
+  it("reads man macros", () => {
+    const page = [
+      '.\\" comment',
+      ".de XX\n.TH NOT THIS\n..",
+      ".TH LS 1 2024 GNU",
+      ".SH NAME\nls \\- list directory contents",
+      '.SH "EXIT STATUS"\n.TP\n.BR \\-a ", " \\-\\-all\ndo \\fInot\\fR ignore \\(lqdots\\(rq\n.if t for paper',
+    ].join("\n");
+    expect(readManPage(page)).toEqual({
+      title: "ls(1) - list directory contents",
+      sections: [
+        { heading: "NAME", text: "ls - list directory contents" },
+        { heading: "EXIT STATUS", text: "-a, --all\ndo not ignore “dots”" },
+      ],
+    });
+  });
+
+  it("reads mdoc macros", () => {
+    const page =
+      ".Dd May\n.Dt SSH 1\n.Os\n.Sh NAME\n.Nm ssh\n.Nd remote login\n.Sh SEE ALSO\n.Xr scp 1 ,\n.It Fl v Ar level";
+    expect(readManPage(page)).toMatchObject({
+      title: "ssh(1) - remote login",
+      sections: [{ heading: "NAME" }, { heading: "SEE ALSO", text: "scp(1),\n\n-v level" }],
+    });
+  });
+
+  it("says where something is no page", () => {
+    expect(readManPage("just\ntext")).toBeUndefined();
+    expect(readText(gzipSync("just text"), "x.1.gz", "man")).toBeUndefined();
+    expect(readText(bytes("just text"), "release.1", "man")?.chunks).toHaveLength(1);
+  });
+});
+
+const document = (text: string) => ({ title: "T", sections: [{ heading: "H", text }] });
+
+describe("chunksOf", () => {
+  it("loses no word and cuts none, whatever the text", () => {
+    const text = fc.array(fc.stringMatching(/^(?:[a-zäé漢.]|🚢){1,30}[ \n]{1,2}$/), {
+      minLength: 1,
+      maxLength: 200,
+    });
+    fc.assert(
+      fc.property(text, fc.integer({ min: 80, max: 400 }), (parts, size) => {
+        const whole = parts.join("");
+        const pieces = chunksOf(document(whole), size).map(({ text: piece }) => piece);
+        expect(pieces.join(" ").split(/\s+/).filter(Boolean)).toEqual(
+          whole.split(/\s+/).filter(Boolean),
+        );
+        for (const piece of pieces) expect(piece.length).toBeLessThanOrEqual(size * 1.3);
+      }),
+    );
+  });
+
+  it("cuts a text without any gap, but no character", () => {
+    const pieces = chunksOf(document("🚢".repeat(1_000)), 301);
+    expect(pieces.map(({ text }) => text).join("")).toBe("🚢".repeat(1_000));
+    for (const { text } of pieces) expect(/\p{Surrogate}/u.test(text)).toBe(false);
+  });
+
+  it("keeps a heading that has nothing below it, and does not repeat one that has", () => {
+    const found = readText(bytes("# Call the plumber\n"), "todo.md", "markdown");
+    expect(found?.chunks).toEqual([{ title: "Call the plumber", text: "Call the plumber" }]);
+    const list = readText(bytes("# House\n\n## Boiler\n\nold\n\n## Roof\n"), "h.md", "markdown");
+    expect(list?.chunks).toEqual([
+      { title: "House > Boiler", text: "old" },
+      { title: "House > Roof", text: "Roof" },
+    ]);
+  });
+
+  it("names what it is about", () => {
+    expect(chunksOf(document("a"))).toEqual([{ title: "T > H", text: "a" }]);
+  });
+});

@@ -1,0 +1,21 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { codePointPieces } from "../../../../../src/assistant/inference/bus/code-point-pieces.ts";
+
+it("cuts no code point, loses no byte, and makes no piece longer than it may be", () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: "grapheme", maxLength: 200 }),
+      fc.integer({ min: 4, max: 40 }),
+      (text, bytesMax) => {
+        const pieces = [...codePointPieces(text, bytesMax)];
+        const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+        expect(pieces.map((piece) => decoder.decode(piece)).join("")).toBe(text);
+        for (const piece of pieces) {
+          expect(piece.length).toBeGreaterThan(0);
+          expect(piece.length).toBeLessThanOrEqual(bytesMax);
+        }
+      },
+    ),
+  );
+});

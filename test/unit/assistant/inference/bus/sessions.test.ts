@@ -1,0 +1,532 @@
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, vi } from "vitest";
+import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import type { AnswerEvent } from "../../../../../src/assistant/inference/service-port.ts";
+import {
+  CLIENT,
+  INFERENCE,
+  InferenceBusWorld,
+  openDescriptors,
+  options,
+  type TestSession,
+} from "../../../../support/inference-bus-world.ts";
+import { accepted, forever, Gate, says, started } from "../../../../support/scripted-service.ts";
+
+const code = (wanted: string) => expect.objectContaining({ code: wanted });
+const end: AnswerEvent = { type: "end", choice: 0, reason: "stop", completionTokens: 3 };
+const text = (words: string): AnswerEvent => ({ type: "text", choice: 0, text: words });
+
+/** Opening and closing; the full number takes half a minute. */
+const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 300);
+
+const until = (is: () => boolean) => vi.waitUntil(is, { timeout: 10_000, interval: 2 });
+
+async function finishedOnce(session: TestSession) {
+  await until(() => session.finished().length > 0);
+  return session.finished();
+}
+
+async function closedAfterUse(session: TestSession): Promise<void> {
+  await session.generate();
+  await session.message();
+  await session.call("Close");
+  session.closeReader();
+}
+
+async function* endless(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
+  yield accepted;
+  yield text("so far");
+  // Pulled when the one before is in the pipe.
+  yield text("");
+  await forever(signal);
+}
+
+describe("a message", () => {
+  it("comes over the pipe as UTF-8, ends with EOF, and Finished says how", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = (request) => says(request, ["Grüße ", "", "🌱", "\0.", "世界"]);
+    const session = await world.open();
+    expect(session.state).toBe("open");
+    expect(await session.generate("Say hello")).toEqual([]);
+    expect(session.state).toBe("generating");
+    expect(await session.message()).toBe("Grüße 🌱\0.世界");
+    expect(await finishedOnce(session)).toEqual([
+      {
+        status: "completed",
+        to: CLIENT,
+        detail: {
+          v: 1,
+          code: null,
+          message: null,
+          usage: { prompt_tokens: 5, completion_tokens: 5, total_tokens: 10 },
+          finish_reason: "stop",
+        },
+      },
+    ]);
+    expect(session.state).toBe("open");
+  });
+
+  it("is asked of the service as it stands, without a chat's template", async () => {
+    const world = new InferenceBusWorld();
+    const session = await world.open(CLIENT, options({ model_hint: "default" }));
+    await session.generate(
+      "Once upon",
+      options({ schema: '{"type":"object"}', max_tokens: 7, priority: "background" }),
+    );
+    await session.message();
+    expect(world.service.requests).toEqual([
+      expect.objectContaining({
+        model: "default",
+        prompts: [{ kind: "text", text: "Once upon" }],
+        maxTokens: 7,
+        priority: "background",
+        guide: { kind: "json_schema", name: undefined, schema: { type: "object" }, strict: false },
+        isStreamed: true,
+      }),
+    ]);
+  });
+
+  it("follows another in the same session, as often as wanted", async () => {
+    const world = new InferenceBusWorld();
+    const session = await world.open();
+    for (let round = 0; round < 20; round += 1) {
+      world.service.script = (request) => says(request, [`message ${round}`]);
+      await session.generate();
+      expect(await session.message()).toBe(`message ${round}`);
+      await until(() => session.state === "open");
+    }
+    expect(session.finished().map(({ status }) => status)).toEqual(Array(20).fill("completed"));
+  });
+
+  it("does not run into the one before, where that was not read to its end", async () => {
+    const world = new InferenceBusWorld();
+    const session = await world.open();
+    await session.generate();
+    await until(() => session.state === "open");
+    world.service.script = (request) => says(request, ["second"]);
+    await session.generate();
+    expect(await session.message()).toBe("second");
+  });
+
+  it("a reader that begins before Generate waits for it", async () => {
+    const world = new InferenceBusWorld();
+    const session = await world.open();
+    const read = session.message();
+    await session.generate();
+    expect(await read).toBe("Hello there");
+  });
+
+  it("without a word is an EOF, and Finished comes behind the answer of Generate", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = (request) => says(request, []);
+    const session = await world.open();
+    const order: string[] = [];
+    world.bus.onSignal = ({ name }) => order.push(name);
+    await session.generate();
+    for (let hop = 0; hop < 50; hop += 1) await Promise.resolve();
+    order.push("answer");
+    expect(await session.message()).toBe("");
+    await finishedOnce(session);
+    expect(order).toEqual(["answer", "Finished"]);
+  });
+
+  it("that fails in the middle keeps what has come, ends with EOF, and says why", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = function* () {
+      yield accepted;
+      yield text("half of it");
+      throw new AssistantError("engine_failed", "the model's process ended");
+    };
+    const session = await world.open();
+    await session.generate();
+    expect(await session.message()).toBe("half of it");
+    expect(await finishedOnce(session)).toMatchObject([
+      {
+        status: "failed",
+        detail: { code: "engine_failed", message: "the model's process ended", usage: null },
+      },
+    ]);
+    await session.generate();
+    expect(session.state).toBe("generating");
+  });
+
+  it("that fails as nobody expected tells nothing of the inside", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = function* () {
+      yield accepted;
+      throw new TypeError("/home/secret is not a function");
+    };
+    const session = await world.open();
+    await session.generate();
+    const [finished] = await finishedOnce(session);
+    expect(finished).toMatchObject({ status: "failed", detail: { code: "internal" } });
+    expect(JSON.stringify(finished)).not.toContain("secret");
+  });
+
+  it("that is refused is an error of Generate, and the session stays open", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = () => {
+      throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
+    };
+    const session = await world.open();
+    await expect(session.generate()).rejects.toEqual(code("ledger_unavailable"));
+    expect([session.state, session.finished()]).toEqual(["open", []]);
+    world.service.script = (request) => says(request, ["now"]);
+    await session.generate();
+    expect(await session.message()).toBe("now");
+  });
+});
+
+describe("a reader", () => {
+  it("that is slow is not run ahead of, and stalls nobody", async () => {
+    const world = new InferenceBusWorld();
+    const piece = "x".repeat(1_000);
+    world.service.script = function* (request) {
+      yield accepted;
+      const many = request.prompts[0]?.kind === "text" && request.prompts[0].text === "long";
+      for (let sent = 0; sent < (many ? 1_000 : 3); sent += 1) yield text(piece);
+      yield end;
+    };
+    const slow = await world.open();
+    await slow.generate("long");
+    const pulled = () => world.service.pulled;
+    // A pipe holds 64 KiB: the next piece waits for the reader.
+    await until(() => pulled() > 60);
+    const quick = await world.open(":1.6");
+    await quick.generate("short");
+    expect(await quick.message()).toBe(piece.repeat(3));
+    const before = pulled();
+    expect(before).toBeLessThan(80);
+    expect((await slow.readSome(8_192)).length).toBe(8_192);
+    await until(() => pulled() > before);
+    expect(pulled()).toBeLessThan(90);
+    expect(slow.state).toBe("generating");
+    expect((await slow.message()).length).toBe(1_000_000 - 8_192);
+    expect((await finishedOnce(slow))[0]?.status).toBe("completed");
+  });
+
+  it("that goes away in the middle cancels the generation", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = function* () {
+      yield accepted;
+      for (;;) yield text("x".repeat(1_000));
+    };
+    const session = await world.open();
+    await session.generate();
+    await session.readSome();
+    session.closeReader();
+    expect(await finishedOnce(session)).toMatchObject([
+      { status: "cancelled", detail: { message: "nobody reads the session's pipe any more" } },
+    ]);
+    await until(() => world.service.running === 0);
+    expect(world.service.aborted).toBe(1);
+    await expect(session.generate()).rejects.toEqual(code("not_found"));
+  });
+
+  it("that goes away while the model thinks is noticed within a second", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = async function* (_, signal) {
+      yield accepted;
+      await forever(signal);
+    };
+    const session = await world.open();
+    await session.generate();
+    await world.clock.advance(5_000);
+    expect(session.state).toBe("generating");
+    session.closeReader();
+    await world.clock.advance(1_000);
+    expect(session.finished()).toMatchObject([{ status: "cancelled" }]);
+    await until(() => world.service.running === 0);
+  });
+
+  it("that was gone before Generate is an error, and nothing is asked of the model", async () => {
+    const world = new InferenceBusWorld();
+    const session = await world.open();
+    session.closeReader();
+    await expect(session.generate()).rejects.toEqual(code("not_found"));
+    expect(world.service.requests).toEqual([]);
+  });
+});
+
+describe("Cancel", () => {
+  it("ends the message at once, between two code points, also when the pipe is full", async () => {
+    const world = new InferenceBusWorld();
+    // 3 bytes each: neither a page nor a pipe is a multiple of it.
+    const piece = "世".repeat(2_001);
+    world.service.script = function* () {
+      yield accepted;
+      for (;;) yield text(piece);
+    };
+    const session = await world.open();
+    await session.generate();
+    await until(() => world.service.pulled >= 8);
+    await session.call("Cancel");
+    expect(session.state).toBe("open");
+    expect(session.finished()).toMatchObject([{ status: "cancelled" }]);
+    const message = await session.message();
+    expect(message).toMatch(/^世{10000,}$/);
+    await until(() => world.service.running === 0);
+  });
+
+  it("makes room for the next message at once, without what was left of the last", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = async function* (_, signal) {
+      yield accepted;
+      yield text("old");
+      yield text("");
+      await forever(signal);
+    };
+    const session = await world.open();
+    await session.generate();
+    await until(() => world.service.pulled === 3);
+    await session.call("Cancel");
+    world.service.script = (request) => says(request, ["new"]);
+    await session.generate();
+    expect(await session.message()).toBe("new");
+    await until(() => session.finished().length === 2);
+    expect(session.finished().map(({ status }) => status)).toEqual(["cancelled", "completed"]);
+  });
+
+  it("before the request was accepted: Generate says so, and a reader that waits meets EOF", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = async function* (_, signal) {
+      await forever(signal);
+      yield accepted;
+    };
+    const session = await world.open();
+    const read = session.message();
+    const asked = session.generate();
+    asked.catch(() => {});
+    await until(() => world.service.running === 1);
+    await session.call("Cancel");
+    await expect(asked).rejects.toEqual(code("cancelled"));
+    expect(await read).toBe("");
+    expect([session.state, session.finished()]).toEqual(["open", []]);
+    await until(() => world.service.running === 0);
+  });
+
+  it("is nothing where nothing is being generated", async () => {
+    const world = new InferenceBusWorld();
+    const session = await world.open();
+    expect(await session.call("Cancel")).toEqual([]);
+    const read = session.message();
+    await session.generate();
+    expect(await read).toBe("Hello there");
+  });
+});
+
+describe("the end of a session", () => {
+  it("by Close: EOF, the generation ends, and the object is gone", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = endless;
+    const session = await world.open();
+    await session.generate();
+    await until(() => world.service.pulled === 3);
+    expect(await session.call("Close")).toEqual([]);
+    expect(await session.message()).toBe("so far");
+    expect(world.bus.served.has(session.path)).toBe(false);
+    expect(session.finished()).toMatchObject([{ status: "cancelled" }]);
+    expect(world.objects.sessionCount).toBe(0);
+    expect(world.bus.watchersOf(CLIENT)).toBe(0);
+    await until(() => world.service.running === 0);
+  });
+
+  it("by its owner's leaving: all of its sessions, and nobody else's", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = endless;
+    const sessions = await Promise.all([world.open(), world.open(), world.open(":1.9")]);
+    for (const session of sessions) await session.generate();
+    world.bus.leave(CLIENT);
+    await until(() => world.service.running === 1);
+    expect(sessions.map(({ path }) => world.bus.served.has(path))).toEqual([false, false, true]);
+  });
+
+  it("by the daemon's end: all of them, and nothing is left behind", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = endless;
+    const sessions = await Promise.all([world.open(), world.open(":1.9")]);
+    for (const session of sessions) await session.generate();
+    await world.objects[Symbol.asyncDispose]();
+    for (const session of sessions) expect(await session.message()).toMatch(/^(so far)?$/);
+    expect(world.bus.served.size).toBe(0);
+    expect(readdirSync(world.runtimeDir)).toEqual([]);
+    await until(() => world.service.running === 0);
+  });
+
+  it(`leaves no descriptor: ${ROUNDS} sessions`, async () => {
+    const world = new InferenceBusWorld();
+    await closedAfterUse(await world.open());
+    const before = openDescriptors();
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const session = await world.open();
+      if (round % 3 === 0) await closedAfterUse(session);
+      else if (round % 3 === 1) {
+        session.closeReader();
+        await session.call("Close");
+      } else {
+        world.bus.leave(CLIENT);
+        session.closeReader();
+      }
+    }
+    // A process that makes FIFOs may be at work, with a pipe or two of its own.
+    await until(() => openDescriptors() <= before);
+    expect(world.objects.sessionCount).toBe(0);
+  }, 300_000);
+});
+
+describe("limits", () => {
+  it("one message at a time in a session", async () => {
+    const world = new InferenceBusWorld();
+    const gate = new Gate();
+    world.service.script = async function* (request) {
+      await gate.opened;
+      yield* says(request, ["x"]);
+    };
+    const session = await world.open();
+    const first = session.generate();
+    await expect(session.generate()).rejects.toEqual(code("busy"));
+    gate.open();
+    await first;
+    await expect(session.generate()).rejects.toEqual(code("busy"));
+    expect(await session.message()).toBe("x");
+    expect(world.service.requests.length).toBe(1);
+  });
+
+  it("64 sessions a connection, given back by Close and by a failure to open", async () => {
+    const world = new InferenceBusWorld();
+    for (let failures = 0; failures < 100; failures += 1)
+      await expect(world.open(CLIENT, options({ model_hint: "none" }))).rejects.toEqual(
+        code("model_not_found"),
+      );
+    const sessions = await Promise.all(Array.from({ length: 64 }, () => world.open()));
+    await expect(world.open()).rejects.toEqual(code("limits_exceeded"));
+    await world.open(":1.6");
+    await sessions[0]?.call("Close");
+    await world.open();
+  });
+
+  it("1,024 sessions in all", async () => {
+    const world = new InferenceBusWorld();
+    for (let client = 0; client < 16; client += 1)
+      for (let session = 0; session < 64; session += 1)
+        (await world.open(`:2.${client}`)).closeReader();
+    await expect(world.open()).rejects.toEqual(code("limits_exceeded"));
+    world.bus.leave(":2.3");
+    await world.open();
+  });
+
+  it.each([
+    ["model_hint", new Map([["model_hint", { signature: "u", value: 5 }]])],
+    ["model", options({ model: "tiny" })],
+  ])("OpenSession refuses a wrong %s", async (param, given) => {
+    const world = new InferenceBusWorld();
+    await expect(world.open(CLIENT, given)).rejects.toMatchObject({
+      code: "invalid_request",
+      param,
+    });
+  });
+
+  it.each([
+    ["max_tokens", options({ max_tokens: 0 })],
+    ["priority", options({ priority: "urgent" })],
+    ["schema", options({ schema: '{"type":' })],
+    ["schema", options({ schema: "[]" })],
+    ["temperature", options({ temperature: "0" })],
+  ])("Generate refuses a wrong %s", async (param, given) => {
+    const world = new InferenceBusWorld();
+    const session = await world.open();
+    await expect(session.generate("secret words", given)).rejects.toMatchObject({
+      code: "invalid_request",
+      param,
+      message: expect.not.stringContaining("secret"),
+    });
+    expect([session.state, world.service.requests]).toEqual(["open", []]);
+  });
+
+  it("a prompt of 4 MiB, and not a byte more", async () => {
+    const world = new InferenceBusWorld();
+    const session = await world.open();
+    await session.generate("x".repeat(4 * 1024 * 1024));
+    await expect(session.generate("x".repeat(4 * 1024 * 1024 + 1))).rejects.toEqual(
+      code("payload_too_large"),
+    );
+  });
+});
+
+describe("who may", () => {
+  it("only the connection that opened a session calls it; others see its state", async () => {
+    const world = new InferenceBusWorld();
+    const session = await world.open();
+    for (const [method, ...args] of [
+      ["Generate", "x", options()],
+      ["Embed", ["x"]],
+      ["Cancel"],
+      ["Close"],
+    ] as const)
+      await expect(world.bus.call(":1.6", session.path, method, ...args)).rejects.toEqual(
+        code("forbidden"),
+      );
+    expect(world.bus.property(session.path, "State")).toBe("open");
+    expect(world.service.requests).toEqual([]);
+  });
+});
+
+describe("Embed", () => {
+  it("gives a vector for each text, while a message is under way too", async () => {
+    const world = new InferenceBusWorld();
+    world.service.script = async function* (_, signal) {
+      yield accepted;
+      yield started();
+      await forever(signal);
+    };
+    const session = await world.open(CLIENT, options({ model_hint: "hub/org/embedder:q8" }));
+    await session.generate();
+    const [vectors] = await session.call("Embed", ["one", "two"]);
+    expect(vectors).toEqual([
+      expect.arrayContaining([expect.any(Number)]),
+      expect.arrayContaining([expect.any(Number)]),
+    ]);
+    expect(world.service.embeds).toMatchObject([
+      { model: "hub/org/embedder:q8", texts: ["one", "two"] },
+    ]);
+  });
+
+  it.each([
+    ["texts", []],
+    ["texts[1]", ["x", ""]],
+    ["texts", Array(2_049).fill("x")],
+  ])("refuses %s", async (param, texts) => {
+    const world = new InferenceBusWorld();
+    const session = await world.open();
+    await expect(session.call("Embed", texts)).rejects.toMatchObject({
+      code: "invalid_request",
+      param,
+    });
+  });
+
+  it("ends when the session does", async () => {
+    const world = new InferenceBusWorld();
+    world.service.embedder = (_, signal) => forever(signal);
+    const session = await world.open();
+    const asked = session.call("Embed", ["x"]);
+    asked.catch(() => {});
+    await session.call("Close");
+    await expect(asked).rejects.toEqual(code("not_found"));
+  });
+});
+
+it("Ping and Version say who answers", async () => {
+  const world = new InferenceBusWorld();
+  expect(await world.bus.call(CLIENT, INFERENCE, "Ping")).toEqual(["berth 0.0.0-test"]);
+  expect(world.bus.property(INFERENCE, "Version")).toBe(1);
+});
+
+it("pipes are made anew where somebody has tidied up their folder", async () => {
+  const world = new InferenceBusWorld();
+  await world.open();
+  rmSync(join(world.runtimeDir, "pipes"), { recursive: true });
+  const session = await world.open();
+  await session.generate();
+  expect(await session.message()).toBe("Hello there");
+});

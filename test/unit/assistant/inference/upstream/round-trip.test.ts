@@ -1,0 +1,427 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import type {
+  AnswerEvent,
+  GenerateRequest,
+} from "../../../../../src/assistant/inference/service-port.ts";
+import { UpstreamInference } from "../../../../../src/assistant/inference/upstream/upstream.ts";
+import { systemClock } from "../../../../../src/base/clock.ts";
+import { silentLogger } from "../../../../../src/base/logger.ts";
+import {
+  type InferenceHttpWorld,
+  inferenceHttp,
+  soon,
+} from "../../../../support/inference-http.ts";
+import { accepted, forever, Gate, says, started } from "../../../../support/scripted-service.ts";
+import { collect, ListLedger, plainRequest } from "../../../../support/service-world.ts";
+
+/** The real HTTP surface over a scripted service: what goes in here has to arrive there, and back. */
+let system: InferenceHttpWorld;
+let ledger: ListLedger;
+let upstream: UpstreamInference;
+const signal = new AbortController().signal;
+
+beforeEach(async () => {
+  system = await inferenceHttp();
+  ledger = new ListLedger();
+  upstream = new UpstreamInference({
+    url: system.url,
+    ledger,
+    clock: systemClock,
+    logger: silentLogger,
+  });
+});
+
+afterEach(async () => {
+  await upstream[Symbol.asyncDispose]();
+  await system[Symbol.asyncDispose]();
+});
+
+const rejectionOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => {
+      throw new Error("it did not reject");
+    },
+    (error: unknown) => error,
+  );
+
+const chat: GenerateRequest = {
+  ...plainRequest,
+  sampling: {},
+  toolChoice: { kind: "none" },
+  prompts: [
+    {
+      kind: "chat",
+      messages: [{ role: "user", content: "Hi", name: undefined, toolCalls: undefined }],
+      tools: [],
+      variables: {},
+    },
+  ],
+};
+
+const tool = { name: "add", description: "adds", parameters: { type: "object", properties: {} } };
+
+const whole: GenerateRequest = {
+  model: "tiny",
+  n: 2,
+  prompts: [
+    {
+      kind: "chat",
+      messages: [
+        { role: "developer", content: "Be short." },
+        { role: "user", content: "What is 1 + 1? \u{1F600}\n", name: "ada" },
+        {
+          role: "assistant",
+          content: "",
+          toolCalls: [{ id: "call_1", name: "add", arguments: '{"a":1}' }],
+        },
+        { role: "tool", content: "2", toolCallId: "call_1" },
+      ],
+      tools: [tool, { name: "bare" }],
+      variables: { enable_thinking: false, reasoning_effort: "low", more: [1, { a: null }] },
+    },
+  ],
+  sampling: {
+    temperature: 0.5,
+    topP: 0.9,
+    topK: 7,
+    minP: 0.1,
+    seed: 42,
+    repeatPenalty: 1.1,
+    presencePenalty: -0.5,
+    frequencyPenalty: 0.25,
+    logitBias: { "12": -100 },
+    logprobs: 2,
+  },
+  maxTokens: Number.POSITIVE_INFINITY,
+  stop: ["\n\n", "END"],
+  priority: "background",
+  guide: { kind: "json_schema", name: "sum", schema: { type: "number" }, strict: true },
+  toolChoice: { kind: "function", name: "add" },
+  parallelToolCalls: false,
+  isStreamed: false,
+  keepAliveMs: 1_500,
+};
+
+const plain: GenerateRequest = {
+  ...plainRequest,
+  sampling: {},
+  toolChoice: { kind: "none" },
+  parallelToolCalls: false,
+};
+
+describe("a request arrives as it was", () => {
+  const requests: Readonly<Record<string, GenerateRequest>> = {
+    "a chat that says as little as it can": chat,
+    "a chat that says everything": whole,
+    "for ever in memory, any JSON object": {
+      ...chat,
+      keepAliveMs: Number.POSITIVE_INFINITY,
+      guide: { kind: "json_object" },
+    },
+    "tools at the model's choice": {
+      ...whole,
+      guide: { kind: "json_schema", name: undefined, schema: true, strict: false },
+      toolChoice: { kind: "auto" },
+      keepAliveMs: 0,
+    },
+    "tools that have to be used": { ...whole, toolChoice: { kind: "required" } },
+    "tools that may not be used": { ...whole, toolChoice: { kind: "none" }, maxTokens: 5 },
+    "a plain prompt": plain,
+    "plain prompts, words and tokens": {
+      ...plain,
+      isStreamed: false,
+      n: 3,
+      prompts: [
+        { kind: "text", text: "once" },
+        { kind: "tokens", tokens: [1, 2, 3] },
+      ],
+      sampling: { logprobs: 5, temperature: 0 },
+      guide: { kind: "json_schema", name: undefined, schema: { type: "null" }, strict: false },
+    },
+    "one prompt of tokens": { ...plain, prompts: [{ kind: "tokens", tokens: [7] }] },
+  };
+
+  test.each(Object.entries(requests))("%s", async (_, request) => {
+    await collect(upstream.generate(request, signal));
+    expect(system.service.requests).toEqual([request]);
+  });
+});
+
+async function toldBy(events: readonly AnswerEvent[], request = chat): Promise<AnswerEvent[]> {
+  system.service.script = () => events;
+  return collect(upstream.generate(request, signal));
+}
+
+describe("events come as they were told", () => {
+  const mine = { ...accepted, ledgerSeq: 0 };
+
+  test("text, and each with its logprobs", async () => {
+    const request = { ...chat, n: 2, sampling: { logprobs: 2 } };
+    const events = [...says(request, ["Hello", " ", "\u{1F600}"])].map((event) =>
+      // No JSON has an infinity.
+      JSON.parse(JSON.stringify(event, (_, value) => (value === -Infinity ? -9999 : value))),
+    );
+    expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
+  });
+
+  test("the logprobs of a plain completion", async () => {
+    const request = { ...plain, sampling: { logprobs: 1 } };
+    const events = [...says(request, ["Hello", " there"], "length")];
+    expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
+  });
+
+  test("prompts that are read at different times, choices in each other's midst", async () => {
+    const request: GenerateRequest = {
+      ...plain,
+      prompts: [
+        { kind: "text", text: "a" },
+        { kind: "text", text: "b" },
+      ],
+    };
+    const events: AnswerEvent[] = [
+      accepted,
+      { type: "started", prompt: 1, promptTokens: 9, cachedTokens: 0 },
+      { type: "text", choice: 1, text: "one" },
+      { type: "started", prompt: 0, promptTokens: 4, cachedTokens: 3 },
+      { type: "text", choice: 0, text: "two" },
+      { type: "end", choice: 1, reason: "length", completionTokens: 17 },
+      { type: "text", choice: 0, text: " three" },
+      { type: "end", choice: 0, reason: "stop", completionTokens: 3, reasoningTokens: 1 },
+    ];
+    expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
+  });
+
+  test("thoughts and calls of tools", async () => {
+    const events: AnswerEvent[] = [
+      accepted,
+      started(),
+      { type: "reasoning", choice: 0, text: "hm" },
+      { type: "text", choice: 0, text: "I will." },
+      {
+        type: "tool_call",
+        choice: 0,
+        index: 0,
+        start: { id: "call_a", name: "add" },
+        arguments: "",
+      },
+      { type: "tool_call", choice: 0, index: 0, arguments: '{"a":' },
+      { type: "tool_call", choice: 0, index: 0, arguments: "1}" },
+      {
+        type: "tool_call",
+        choice: 0,
+        index: 1,
+        start: { id: "call_b", name: "bare" },
+        arguments: "{}",
+      },
+      { type: "end", choice: 0, reason: "tool_calls", completionTokens: 9, reasoningTokens: 1 },
+    ];
+    const request: GenerateRequest = { ...whole, n: 1, guide: { kind: "none" } };
+    expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
+  });
+
+  test("an answer without a word", async () => {
+    const end = { type: "end", choice: 0, reason: "stop", completionTokens: 0 } as const;
+    expect(await toldBy([accepted, started(), end], plain)).toEqual([mine, started(), end]);
+  });
+
+  test("an event at a time, as they are told", async () => {
+    const more = new Gate();
+    system.service.script = async function* () {
+      yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
+      await more.opened;
+      yield { type: "end", choice: 0, reason: "stop", completionTokens: 1 };
+    };
+    const events = upstream.generate(plain, signal);
+    expect((await events.next()).value).toMatchObject({ type: "accepted", model: "tiny" });
+    expect((await events.next()).value).toMatchObject({ type: "started", promptTokens: 5 });
+    expect((await events.next()).value).toMatchObject({ type: "text", text: "a" });
+    more.open();
+    expect((await events.next()).value).toMatchObject({ type: "end" });
+    expect((await events.next()).done).toBe(true);
+  });
+});
+
+describe("errors come as they were thrown", () => {
+  const cases: readonly (readonly [GenerateRequest, AssistantError])[] = [
+    [chat, new AssistantError("unsupported_schema", "no", { param: "guide.schema" })],
+    [whole, new AssistantError("unsupported_schema", "no", { param: "tools[1].parameters" })],
+    [chat, new AssistantError("context_length_exceeded", "too long", { param: "prompts" })],
+    [plain, new AssistantError("context_length_exceeded", "too long", { param: "prompts[0]" })],
+    [chat, new AssistantError("invalid_request", "no token", { param: "sampling.logitBias" })],
+    [chat, new AssistantError("invalid_request", "too many", { param: "sampling.topP" })],
+    [chat, new AssistantError("invalid_request", "too many", { param: "maxTokens" })],
+    [chat, new AssistantError("model_not_found", "no such model", { param: "model" })],
+    [chat, new AssistantError("queue_full", "later", { retryAfterSeconds: 4 })],
+    [chat, new AssistantError("ledger_unavailable", "the disk is full")],
+    [chat, new AssistantError("no_model", "none")],
+  ];
+
+  test.each(cases)("%# before the answer: $1.code", async (request, error) => {
+    system.service.script = () => {
+      throw error;
+    };
+    const thrown = await rejectionOf(collect(upstream.generate(request, signal)));
+    expect(thrown).toBeInstanceOf(AssistantError);
+    expect(thrown).toMatchObject({
+      code: error.code,
+      message: error.message,
+      param: error.param,
+      retryAfterSeconds: error.retryAfterSeconds,
+    });
+  });
+
+  test("in its middle, behind what had been said", async () => {
+    system.service.script = function* () {
+      yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
+      throw new AssistantError("invalid_output", "it does not fit");
+    };
+    const seen: AnswerEvent[] = [];
+    const thrown = await rejectionOf(
+      (async () => {
+        for await (const event of upstream.generate(chat, signal)) seen.push(event);
+      })(),
+    );
+    expect(seen.map(({ type }) => type)).toEqual(["accepted", "started", "text"]);
+    expect(thrown).toMatchObject({ code: "invalid_output", message: "it does not fit" });
+  });
+
+  test("of an embedding, naming the text", async () => {
+    system.service.embedder = () =>
+      Promise.reject(
+        new AssistantError("context_length_exceeded", "too long", { param: "texts[1]" }),
+      );
+    const request = { ...plain, texts: ["a", "b"] };
+    await expect(upstream.embed(request, signal)).rejects.toMatchObject({
+      code: "context_length_exceeded",
+      param: "texts[1]",
+    });
+  });
+});
+
+describe("who leaves, and who is slow", () => {
+  test("an abort ends the pull at once, and the work there", async () => {
+    system.service.script = async function* (_, there) {
+      yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
+      await forever(there);
+    };
+    const leaving = new AbortController();
+    const events = upstream.generate(chat, leaving.signal);
+    for (let pulled = 0; pulled < 3; pulled++) await events.next();
+    const pending = rejectionOf(events.next());
+    leaving.abort(new Error("enough"));
+    expect(await pending).toMatchObject({ message: "enough" });
+    await expect.poll(() => system.service.running, soon).toBe(0);
+    expect(system.service.aborted).toBe(1);
+  });
+
+  test("leaving the loop ends the work there", async () => {
+    system.service.script = async function* (_, there) {
+      yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
+      await forever(there);
+    };
+    for await (const event of upstream.generate(chat, signal)) if (event.type === "text") break;
+    await expect.poll(() => system.service.running, soon).toBe(0);
+  });
+
+  test("whoever does not pull stops what is told there", async () => {
+    const text = "x".repeat(50_000);
+    system.service.script = function* () {
+      yield* [accepted, started()];
+      for (let count = 0; count < 1_000; count++) yield { type: "text", choice: 0, text };
+      yield { type: "end", choice: 0, reason: "stop", completionTokens: 1_000 };
+    };
+    const events = upstream.generate(plain, signal);
+    await events.next();
+    // The sockets' buffers take some of the 50 MB; then nothing more is pulled there.
+    let before = -1;
+    await expect
+      .poll(
+        () => {
+          const same = system.service.pulled === before && before > 2;
+          before = system.service.pulled;
+          return same;
+        },
+        { timeout: 20_000, interval: 200 },
+      )
+      .toBe(true);
+    expect(system.service.pulled).toBeLessThan(900);
+    let length = 0;
+    for await (const event of events) if (event.type === "text") length += event.text.length;
+    expect(length).toBe(50_000_000);
+  });
+
+  test("connections are kept", async () => {
+    const ports = new Set<number | undefined>();
+    system.server.server.on("request", ({ socket }) => ports.add(socket.remotePort));
+    for (let round = 0; round < 5; round++) await collect(upstream.generate(chat, signal));
+    await upstream.models();
+    expect(ports.size).toBe(1);
+  });
+});
+
+describe("the rest of the port", () => {
+  test("embeddings, bit by bit, with the tokens of each text", async () => {
+    const request = {
+      model: "embedder",
+      texts: ["one", "three"],
+      priority: "background",
+      keepAliveMs: undefined,
+    } as const;
+    const direct = await system.service.embedder(request, signal);
+    expect(await upstream.embed(request, signal)).toEqual({ ...direct, ledgerSeq: 0 });
+    expect(system.service.embeds).toEqual([request]);
+  });
+
+  test("models, with all that is known of them", async () => {
+    const failed = {
+      ...system.service.known[0],
+      id: "broken",
+      state: "failed",
+      failure: "damaged",
+    };
+    system.service.known.push(Object.assign({}, system.service.known[1], failed));
+    expect(await upstream.models()).toEqual(system.service.known);
+    expect(await upstream.model("default")).toMatchObject({ id: "tiny" });
+    expect(await upstream.model("hub/org/embedder:q8")).toMatchObject({ kind: "embedding" });
+    expect(await upstream.model("other")).toBeUndefined();
+  });
+
+  test("health has the engine of the other side, as soon as it has been asked", async () => {
+    expect(upstream.health()).toEqual({ engine: "upstream", ledgerOk: true });
+    await expect.poll(() => upstream.health().engine, soon).toBe("scripted");
+  });
+});
+
+describe("the ledger comes first", () => {
+  test("its entry tells what was asked, and not what was said", async () => {
+    await collect(upstream.generate(whole, signal));
+    await upstream.embed({ ...chat, texts: ["secret"] }, signal);
+    expect(ledger.entries.map(({ name }) => name)).toEqual([
+      "inference.generate",
+      "inference.embed",
+    ]);
+    expect(ledger.entries[0]?.fields).toMatchObject({ model: "tiny", choices: 2, messages: 4 });
+    expect(ledger.entries[1]?.fields).toMatchObject({ model: "default", texts: 1 });
+  });
+
+  test("nothing is sent before it is written, and nothing where it cannot be", async () => {
+    let requests = 0;
+    system.server.server.on("connection", () => requests++);
+    ledger.onAppend = () => expect(system.service.requests).toEqual([]);
+    ledger.refuses = true;
+    const refused = { code: "ledger_unavailable" };
+    await expect(collect(upstream.generate(chat, signal))).rejects.toMatchObject(refused);
+    await expect(upstream.embed({ ...chat, texts: ["a"] }, signal)).rejects.toMatchObject(refused);
+    expect([requests, system.service.requests, system.service.embeds]).toEqual([0, [], []]);
+    ledger.refuses = false;
+    await collect(upstream.generate(chat, signal));
+    expect(requests).toBe(1);
+  });
+
+  test("nothing at all happens before the first pull", async () => {
+    upstream.generate(chat, signal);
+    await upstream.models();
+    expect(ledger.entries).toEqual([]);
+  });
+});

@@ -1,0 +1,66 @@
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { LiveSettings } from "../../../src/assistant/live-settings.ts";
+import { readCompanionFile } from "../../../src/base/companion-file.ts";
+import { silentLogger } from "../../../src/base/logger.ts";
+
+let folder: string;
+let file: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "berth-settings-"));
+  file = join(folder, "companion.yaml");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function live(): LiveSettings {
+  return new LiveSettings({
+    file,
+    homeDirectory: folder,
+    settings: readCompanionFile(file),
+    logger: silentLogger,
+  });
+}
+
+it("counts from the next look, also where the file was not there", () => {
+  const settings = live();
+  expect(settings.current().isPaused).toBe(false);
+  writeFileSync(file, "paused: true\n");
+  expect(settings.current().isPaused).toBe(true);
+  rmSync(file);
+  expect(settings.current().isPaused).toBe(false);
+});
+
+it("keeps what it said last while it is broken", () => {
+  writeFileSync(file, "paused: true\n");
+  const settings = live();
+  expect(settings.current().isPaused).toBe(true);
+  writeFileSync(file, "paused: tru\n");
+  expect(settings.current().isPaused).toBe(true);
+  writeFileSync(file, "paused: false\n");
+  expect(settings.current().isPaused).toBe(false);
+});
+
+it("keeps what it said last while it cannot even be looked at", () => {
+  writeFileSync(file, "paused: true\n");
+  const settings = live();
+  expect(settings.current().isPaused).toBe(true);
+  rmSync(file);
+  symlinkSync(file, file);
+  expect(settings.current().isPaused).toBe(true);
+  rmSync(file);
+  writeFileSync(file, "paused: false\n");
+  expect(settings.current().isPaused).toBe(false);
+});
+
+it("allows nothing more in the moment in which an editor has emptied the file", () => {
+  writeFileSync(file, "paused: true\n");
+  const settings = live();
+  expect(settings.current().isPaused).toBe(true);
+  writeFileSync(file, "");
+  expect(settings.current().isPaused).toBe(true);
+  writeFileSync(file, "{}\n");
+  expect(settings.current().isPaused).toBe(false);
+});

@@ -1,0 +1,107 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type CompanionFlags, loadCompanionConfig } from "../../../src/base/companion-config.ts";
+import { readCompanionFile } from "../../../src/base/companion-file.ts";
+import { ConfigError } from "../../../src/base/config-error.ts";
+import { thrownBy } from "../../support/thrown.ts";
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "berth-companion-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function load(flags: CompanionFlags = {}, environment: Record<string, string> = {}) {
+  return loadCompanionConfig({
+    flags,
+    environment: { HOME: folder, XDG_RUNTIME_DIR: "/run/user/7", ...environment },
+    workingDirectory: folder,
+    isTerminal: false,
+  });
+}
+
+describe("configuration of a companion", () => {
+  it("has its own state, port and sockets, and the system instance compute", () => {
+    const config = load();
+    expect(config).toMatchObject({
+      instance: "user",
+      port: 7778,
+      dataDir: join(folder, ".local/share/berth/companion"),
+      runtimeDir: "/run/user/7/assistant",
+      upstream: "http://127.0.0.1:7777",
+      settingsFile: join(folder, ".config/berth/companion.yaml"),
+    });
+  });
+
+  it("computes itself where an engine or a model is named", () => {
+    expect(load({ engine: "stub" }).upstream).toBeUndefined();
+    expect(() => load({ engine: "stub", upstream: "http://127.0.0.1:1" })).toThrow(ConfigError);
+  });
+
+  it.each(["https://127.0.0.1:7777", "http://example.org", "nonsense", "http://u@127.0.0.1:1"])(
+    "takes no %s for the system instance",
+    (upstream) => {
+      expect(() => load({ upstream })).toThrow("--upstream must be the address");
+    },
+  );
+
+  it("takes the addresses of this machine", () => {
+    expect(load({ upstream: "http://localhost:9000/" }).upstream).toBe("http://localhost:9000");
+    expect(load({ upstream: "http://[::1]:9000" }).upstream).toBe("http://[::1]:9000");
+  });
+
+  it("reads what a person has set", () => {
+    const file = join(folder, "companion.yaml");
+    writeFileSync(
+      file,
+      `paused: true
+disabled_apps: [org.example.Old]
+disabled_tools: [org.example.Notes/delete_note]
+confirm: strict
+embedding_model: embed
+index:
+  - { name: notes, path: ~/Notes }
+  - { name: work, path: ./work, scope: office }
+`,
+    );
+    expect(load({ config: "companion.yaml" }).settings).toEqual({
+      isPaused: true,
+      disabledApps: new Set(["org.example.Old"]),
+      disabledTools: new Set(["org.example.Notes/delete_note"]),
+      confirm: "strict",
+      embeddingModel: "embed",
+      index: [
+        { name: "notes", path: join(folder, "Notes"), scope: "notes" },
+        { name: "work", path: join(folder, "work"), scope: "office" },
+      ],
+    });
+  });
+
+  it("has defaults where there is no file", () => {
+    expect(readCompanionFile(join(folder, "none.yaml"))).toMatchObject({
+      isPaused: false,
+      confirm: "any",
+      index: [],
+    });
+  });
+
+  it.each([
+    ["pausd: true\n", 'unknown key "pausd"; did you mean "paused"?'],
+    ["confirm: loud\n", 'confirm must be "any" or "strict"'],
+    ["disabled_tools: [x]\n", "disabled_tools must be a list of APP_ID/TOOL"],
+    ["- 1\n", 'it holds "key: value" lines'],
+    ["a: [\n", "companion.yaml:2:1"],
+    ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" stands twice'],
+    ["index: [{name: 'A b', path: x}]\n", "index must be a list"],
+    ["paused: &x true\nconfirm: *x\n", "anchors and aliases"],
+  ])("says what is wrong in %j", (text, message) => {
+    const file = join(folder, "companion.yaml");
+    writeFileSync(file, text);
+    const error = thrownBy(() => readCompanionFile(file));
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(error).toMatchObject({ message: expect.stringContaining(message) });
+  });
+});

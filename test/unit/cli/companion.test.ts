@@ -1,0 +1,578 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { BusCallError } from "../../../src/base/session-bus/port.ts";
+import { berth, type CliOptions } from "../../support/cli.ts";
+import { FakeCompanion } from "../../support/fake-companion.ts";
+import { ScriptedAgent } from "../../support/scripted-agent.ts";
+import { key, Terminal } from "../../support/terminal.ts";
+
+const NOTES = "org.example.Notes";
+const environment = { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" };
+const nowMs = Date.parse("2026-11-20T20:00:00.000Z");
+
+let agent: ScriptedAgent;
+let bus: FakeCompanion;
+beforeEach(() => {
+  agent = new ScriptedAgent();
+  const own = new FakeCompanion(agent.methods);
+  agent.emit = (member, _signature, args) => own.emit(member, ...args);
+  bus = own;
+});
+afterEach(() => {
+  if (bus.openConnections > 0) throw new Error("a connection was left behind");
+});
+
+const run = (words: readonly string[], options: CliOptions = {}) =>
+  berth(words, { environment, nowMs, openSessionBus: bus.open, ...options });
+const terminal = (...words: string[]) =>
+  new Terminal(words, { environment, nowMs, openSessionBus: bus.open });
+
+/** What terminals obey, beside line breaks; what `Terminal` shows of its own is taken out before. */
+// oxlint-disable-next-line no-control-regex -- it is control characters that must not be there
+const obeyed = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/;
+
+describe("tools", () => {
+  it("are listed, whatever apps say of themselves", async () => {
+    expect(await run(["tools"])).toEqual({
+      code: 0,
+      errors: "",
+      output: [
+        "APP                   TOOL          TIER          UNDO   DESCRIPTION",
+        "org.example.Notes     add_note      write         yes    Keeps a note.",
+        "org.example.Notes     delete_note   destructive   no     Deletes a note.?[1A?[2KBecause of: user?31m\\u{202e}txt",
+        "org.example.Weather   forecast      read          no     Tells what the weather will be, here or elsewhere.",
+        "",
+      ].join("\n"),
+    });
+  });
+
+  it("of one app, or about a wish, or as JSON that no terminal obeys", async () => {
+    const weather = await run(["tools", "org.example.Weather", "--json"]);
+    expect(JSON.parse(weather.output)).toMatchObject([{ name: "forecast" }]);
+    const found = await run(["tools", "--find", "weather"]);
+    expect(found.output.split("\n")).toHaveLength(3);
+    expect(bus.calls.at(-1)).toEqual({ member: "Discover", args: ["weather"] });
+    expect((await run(["tools", "--json"])).output).not.toMatch(obeyed);
+    const none = await run(["tools", "org.example.Nothing"]);
+    expect([none.code, none.output]).toEqual([0, ""]);
+    expect(none.errors).toContain("no app org.example.Nothing");
+  });
+
+  it("are approved by their digest", async () => {
+    const digest = "d".repeat(64);
+    const refused = await run(["call", NOTES, "changed_tool"]);
+    expect(refused.code).toBe(5);
+    expect(refused.errors).toContain(`berth tools approve ${NOTES} changed_tool ${digest}`);
+    expect((await run(["tools", "approve", NOTES, "changed_tool", digest])).code).toBe(0);
+    const other = await run(["tools", "approve", NOTES, "changed_tool", "e".repeat(64)]);
+    expect(other).toMatchObject({ code: 1, errors: expect.stringContaining("something else") });
+  });
+});
+
+describe("without a companion", () => {
+  it("every verb says what is missing, and what to do", async () => {
+    const noBusAtAll = await berth(["tools"], { environment: {} });
+    expect(noBusAtAll.code).toBe(1);
+    expect(noBusAtAll.errors).toMatch(
+      /there is no session bus: neither DBUS_SESSION_BUS_ADDRESS nor XDG_RUNTIME_DIR is set\ntry: .*enable-linger.*dbus-run-session/,
+    );
+    const noAnswer = await berth(["undo"], { environment: { XDG_RUNTIME_DIR: "/run/user/7" } });
+    expect(noAnswer.errors).toContain("nothing answers at XDG_RUNTIME_DIR/bus");
+    const strange = await run(["undo"], {
+      openSessionBus: async () => {
+        throw new BusCallError("org.freedesktop.DBus.Error.AuthFailed", "REJECTED EXTERNAL");
+      },
+    });
+    expect(strange.errors).toContain("DBUS_SESSION_BUS_ADDRESS belongs to somebody else");
+    bus.isRunning = false;
+    for (const words of [
+      ["tools"],
+      ["call", "a", "b"],
+      ["undo"],
+      ["search", "x"],
+      ["memory", "ls", "a"],
+    ])
+      expect(await run(words)).toEqual({
+        code: 1,
+        output: "",
+        errors:
+          "error: the companion does not run on this session bus\ntry:   start it with `berth assistant --user`\n",
+      });
+  });
+
+  it.each([
+    ["org.freedesktop.DBus.Error.NoReply", 3, "did not answer in time"],
+    ["org.freedesktop.DBus.Error.AccessDenied", 1, "its own text"],
+    ["org.freedesktop.DBus.Error.Spawn.ChildExited", 1, "could not be started"],
+    ["org.freedesktop.DBus.Error.UnknownMethod", 1, "another version"],
+    ["dev.assistant.Error.LedgerUnavailable", 1, "berth ledger verify --user"],
+    ["com.example.Strange", 1, "its own text"],
+  ])("%s ends with %i", async (name, code, text) => {
+    bus.methods = {
+      Undo: () => {
+        throw new BusCallError(name, "its own text\nerror: \u001b[31mnot ours");
+      },
+    };
+    const result = await run(["undo"]);
+    expect(result.code).toBe(code);
+    expect(result.errors).toContain(text);
+    expect(result.errors).not.toMatch(obeyed);
+    expect(result.errors).not.toMatch(/\nerror:/);
+  });
+
+  it("Ctrl-C leaves, and says that it may be done all the same", async () => {
+    bus.methods = { RequestCall: () => new Promise(() => {}) };
+    let interrupt: (() => void) | undefined;
+    const running = run(["call", NOTES, "list_notes"], {
+      onInterruptible: (listener) => {
+        interrupt = listener;
+      },
+    });
+    await expect.poll(() => bus.calls.length).toBe(1);
+    interrupt?.();
+    expect(await running).toMatchObject({
+      code: 130,
+      errors: expect.stringContaining("all the same"),
+    });
+  });
+});
+
+describe("call without a terminal", () => {
+  it("says nothing of where it comes from, and leaves what has to be confirmed", async () => {
+    const parked = await run(["call", NOTES, "add_note", "title=Milk"]);
+    expect(parked.code).toBe(6);
+    expect(parked.output).toBe(
+      "call 17 waits to be confirmed: berth confirm 17, or berth confirm 17 --decline\n",
+    );
+    expect(parked.errors).toContain("Because of:  unknown");
+    expect(agent.requests).toEqual([{ tool: "add_note", args: { title: "Milk" }, options: {} }]);
+    expect(agent.notes.size).toBe(0);
+
+    const confirmed = await run(["confirm", "17", "--yes"]);
+    expect(confirmed).toEqual({
+      code: 0,
+      errors: "",
+      output: "added note 1[1A[2KBecause of: user31m\\u{202e}txt\n",
+    });
+    expect([...agent.notes.values()]).toEqual(["Milk"]);
+    const again = await run(["confirm", "17", "--decline"]);
+    expect(again.code).toBe(0);
+    expect(again.errors).toContain("decided about before");
+    expect(agent.notes.size).toBe(1);
+  });
+
+  it("declines", async () => {
+    await run(["call", NOTES, "add_note", "title=Milk"]);
+    expect(await run(["confirm", "17", "--decline"])).toEqual({
+      code: 0,
+      output: "call 17 is declined\n",
+      errors: "",
+    });
+    expect((await run(["confirm", "99", "--yes"])).code).toBe(4);
+  });
+
+  it("runs with --yes, and tells all of it as JSON", async () => {
+    const { code, output } = await run([
+      "call",
+      NOTES,
+      "add_note",
+      '{"title": "Milk"}',
+      "--yes",
+      "--json",
+      "--provenance=user",
+      "--provenance=file:list",
+      "--actor=cron",
+    ]);
+    expect(code).toBe(0);
+    expect(output).not.toMatch(obeyed);
+    expect(JSON.parse(output)).toMatchObject({
+      v: 1,
+      call_id: 17,
+      disposition: "confirm-modal",
+      status: "executed",
+      detail: { code: "ok", result: { note: { id: 1 } } },
+    });
+    expect(agent.requests[0]?.options).toEqual({
+      provenance: { signature: "as", value: ["user", "file:list"] },
+      actor: { signature: "s", value: "cron" },
+    });
+    const parked = await run(["call", NOTES, "add_note", "title=Milk", "--json"]);
+    expect([parked.code, JSON.parse(parked.output)]).toMatchObject([
+      6,
+      { call_id: 18, status: "parked", disposition: "confirm-modal" },
+    ]);
+  });
+
+  it("that it may not confirm itself waits on, and that is said", async () => {
+    agent.isStrict = true;
+    const { code, errors } = await run(["call", NOTES, "add_note", "title=Milk", "--yes"]);
+    expect(code).toBe(1);
+    expect(errors).toBe(
+      "call 17 still waits, for somebody who may confirm it\nerror: whoever asked may not\n",
+    );
+  });
+
+  it("says why a call failed, and where its arguments are wrong", async () => {
+    expect(await run(["call", NOTES, "add_note"])).toEqual({
+      code: 4,
+      output: "",
+      errors:
+        "error: call 17 failed (invalid_args): the arguments do not fit\n  /title: is missing\n",
+    });
+    const unknown = await run(["call", "org.example.Nothing", "x"]);
+    expect(unknown).toMatchObject({ code: 4, errors: expect.stringContaining("`berth tools`") });
+    const broken = await run(["call", NOTES, "add_note", "{title}"]);
+    expect(broken).toMatchObject({ code: 4, errors: expect.stringContaining("bad_json") });
+    const failed = await run(["call", NOTES, "delete_note", "id:=1", "--yes"]);
+    expect([failed.code, failed.output]).toEqual([4, ""]);
+    expect(failed.errors).not.toMatch(obeyed);
+  });
+
+  describe("its arguments", () => {
+    let folder: string;
+    beforeEach(() => {
+      folder = mkdtempSync(join(tmpdir(), "berth-call-"));
+      writeFileSync(join(folder, "note.json"), '{"title": "from a file"}');
+    });
+    afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+    it.each([
+      [['{"title": "a"}'], { title: "a" }],
+      [
+        ["title=a=b", "count:=2", "on:=true", "at:=[1]"],
+        { title: "a=b", count: 2, on: true, at: [1] },
+      ],
+      [["title=1"], { title: "1" }],
+      [["title="], { title: "" }],
+      [["-"], { title: "from input" }],
+      [["@note.json"], { title: "from a file" }],
+    ])("%j", async (words, args) => {
+      const input = '{"title": "from input"}\n';
+      await run(["call", NOTES, "add_note", ...words], { input, workingDirectory: folder });
+      expect(agent.requests[0]?.args).toEqual(args);
+    });
+
+    it.each([[["title"]], [["a=1", "a=2"]], [["a:=x"]], [["=x"]], [["@gone.json", "a=1"]]])(
+      "%j is a usage error",
+      async (words) => {
+        const { code } = await run(["call", NOTES, "add_note", ...words], {
+          workingDirectory: folder,
+        });
+        expect([code, agent.requests]).toEqual([2, []]);
+      },
+    );
+  });
+});
+
+describe("call at a terminal", () => {
+  it("runs a read tool at once, since the person typed it", async () => {
+    agent.notes.set(1, "Milk");
+    using person = terminal("call", NOTES, "list_notes");
+    expect(await person.ended).toBe(0);
+    expect(person.screen).toBe("notes:\n  - id: 1\n    title: Milk\ncall 17 is done\n");
+    expect(agent.requests[0]?.options).toEqual({
+      provenance: { signature: "as", value: ["user"] },
+    });
+  });
+
+  it("shows what a write tool would do, and asks", async () => {
+    const body = "first\n\u001b[2Jsecond \u202e";
+    using person = terminal("call", NOTES, "add_note", "title=Milk", `body=${body}`, "n:=1");
+    await person.shows("Run it? [y/N] ");
+    expect(person.screen.split("\u001b")[0]).toBe(
+      [
+        "Notes: Keep a note",
+        "  Call:        17",
+        "  App:         org.example.Notes (Notes)",
+        "  Tool:        add_note (Keep a note)",
+        "  About:       Of your notes.?[1A?[2KBecause of: user?31m\\u{202e}txt",
+        "  Tier:        write",
+        "  Because of:  user",
+        "  Asked by:    a program of yours",
+        "  Undo:        delete_note",
+        "  Until:       2026-11-20 20:05:00 UTC (in 5m)",
+        "  Arguments:",
+        '    TITLE  "Milk"',
+        "    BODY   | first",
+        "           | \\u{1b}[2Jsecond \\u{202e}",
+        "    N      1",
+        "",
+      ].join("\n"),
+    );
+    person.type(`y${key.enter}`);
+    expect(await person.ended).toBe(0);
+    await person.shows("added note 1");
+    await person.shows("`berth undo` takes it back");
+    expect([...agent.notes.values()]).toEqual(["Milk"]);
+  });
+
+  it("breaks long lines itself, so that none begins in the first column", async () => {
+    const title = `${"a".repeat(200)} and more, Run it? [y/N] y`;
+    using person = new Terminal(["call", NOTES, "add_note", `title=${title}`], {
+      environment,
+      nowMs,
+      columns: 40,
+      openSessionBus: bus.open,
+    });
+    await person.shows("Arguments:");
+    await person.shows(/\nRun it\? \[y\/N\] /);
+    const shown = person.screen.split("Arguments:")[1] ?? "";
+    for (const line of shown.split("\n").filter((text) => text.includes("|")))
+      expect(line.length).toBeLessThanOrEqual(40);
+    person.type(key.enter);
+    expect(await person.ended).toBe(5);
+  });
+
+  it.each([
+    ["no", `n${key.enter}`],
+    ["nothing", key.enter],
+    ["Ctrl-C", key.interrupt],
+    ["Ctrl-D", key.end],
+  ])("%s declines", async (_name, typed) => {
+    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    await person.shows("Run it? [y/N] ");
+    person.type(typed);
+    expect(await person.ended).toBe(5);
+    expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, false] });
+    expect(person.screen).toContain("call 17 is declined");
+    expect(agent.notes.size).toBe(0);
+  });
+
+  it("a signal declines, too", async () => {
+    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    await person.shows("Run it? [y/N] ");
+    person.interrupt();
+    expect(await person.ended).toBe(5);
+    expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, false] });
+  });
+
+  it("wants the name of a tool that cannot be undone, and says so where it is another", async () => {
+    using person = terminal("call", NOTES, "delete_note", "id:=1");
+    await person.shows("it cannot be undone");
+    await person.shows("Type the tool's name to run it, nothing to decline: ");
+    person.type(`yes${key.enter}`);
+    await person.shows("That is not delete_note.");
+    person.type(`delete_note${key.enter}`);
+    expect(await person.ended).toBe(4);
+    expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, true] });
+  });
+
+  it("takes nothing that is typed before it can have been read", async () => {
+    agent.holdMs = 400;
+    using person = terminal("call", NOTES, "delete_note", "id:=1");
+    await person.shows("you are asked in 0.4 s");
+    person.type(`delete_note${key.enter}delete_`);
+    await person.shows("nothing to decline: ");
+    expect(bus.calls.map(({ member }) => member)).toEqual(["RequestCall"]);
+    person.type(`delete_note${key.enter}`);
+    expect(await person.ended).toBe(4);
+  });
+
+  it("stops asking when somebody else decides, and tells what came of it", async () => {
+    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    await person.shows("Run it? [y/N] ");
+    agent.confirm(17n, true);
+    expect(await person.ended).toBe(0);
+    await person.shows("Somebody else decided: executed.");
+    await person.shows("added note 1");
+    expect(agent.notes.size).toBe(1);
+  });
+
+  it("stops asking when the time is up", async () => {
+    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    await person.shows("Run it? [y/N] ");
+    agent.expire(17n);
+    expect(await person.ended).toBe(5);
+    await person.shows("Time is up.");
+    await person.shows("denied (expired)");
+  });
+
+  it("stops asking when the bus is gone", async () => {
+    using person = terminal("call", NOTES, "add_note", "title=Milk");
+    await person.shows("Run it? [y/N] ");
+    bus.hangUp();
+    expect(await person.ended).toBe(1);
+    await person.shows("the connection to the session bus was lost");
+  });
+
+  it("leaves it to others where standard input was read to its end", async () => {
+    using person = terminal("call", NOTES, "add_note", "-");
+    person.type('{"title": "Milk"}');
+    person[Symbol.dispose]();
+    expect(await person.ended).toBe(6);
+  });
+});
+
+describe("undo", () => {
+  it("says what it took back, and what is left", async () => {
+    for (const title of ["Milk", "Eggs", "Salt"])
+      await run(["call", NOTES, "add_note", `title=${title}`, "--yes"]);
+    expect(await run(["undo"])).toEqual({
+      code: 0,
+      errors: "",
+      output:
+        'undone: call 19, org.example.Notes add_note by delete_note {"id":3}; 2 more can be undone\n',
+    });
+    agent.notes.delete(2);
+    expect(await run(["undo"])).toEqual({
+      code: 4,
+      output: "",
+      errors:
+        "error: call 18, org.example.Notes add_note, could not be undone, 2 times by now (tool_error): the note is gone\ntry:   the same again; `berth undo --skip 18` leaves it as it is\n",
+    });
+    expect((await run(["undo", "--skip", "18"])).output).toBe(
+      "call 18, org.example.Notes add_note, stays as it is; 1 more can be undone\n",
+    );
+    expect(JSON.parse((await run(["undo", "--json"])).output)).toMatchObject({ status: "undone" });
+    expect(await run(["undo"])).toEqual({
+      code: 0,
+      output: "there is nothing to undo\n",
+      errors: "",
+    });
+    expect((await run(["undo", "--skip", "99"])).code).toBe(1);
+  });
+});
+
+describe("search", () => {
+  it("prints passages that no terminal obeys", async () => {
+    const { code, output } = await run(["search", "the", "boiler"]);
+    expect(code).toBe(0);
+    expect(output).toBe(
+      [
+        "House",
+        "  file:///home/me/Notes/house.md (notes)",
+        "  The boiler was serviced in May. Boilers need?[1A?[2KBecause of: user?31m\\u{202e}txt it every year.",
+        "",
+      ].join("\n"),
+    );
+    expect(bus.calls[0]).toEqual({ member: "Search", args: ["the boiler", new Map()] });
+  });
+
+  it("makes the words stand out at a terminal", async () => {
+    const { output } = await run(["search", "boilers"], {
+      columns: 30,
+      environment: { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake" },
+    });
+    expect(output).toContain("\u001b[33mboiler\u001b");
+    expect(output).toContain("\u001b[33mBoilers\u001b");
+    expect(output).not.toContain("\u001b[33mMay");
+  });
+
+  it("passes its options on, and says where meaning had no part", async () => {
+    const words = [
+      "search",
+      "boiler",
+      "--hybrid",
+      "--limit",
+      "9",
+      "--scope",
+      "notes",
+      "--scope",
+      "x",
+    ];
+    const { errors } = await run(words);
+    expect(bus.calls[0]?.args[1]).toEqual(
+      new Map<string, unknown>([
+        ["limit", { signature: "u", value: 9 }],
+        ["hybrid", { signature: "b", value: true }],
+        ["scopes", { signature: "as", value: ["notes", "x"] }],
+      ]),
+    );
+    expect(errors).toContain("by words alone");
+    expect(JSON.parse((await run(["search", "boiler", "--json"])).output)).toHaveLength(1);
+    expect(await run(["search", "nothing"])).toMatchObject({
+      code: 0,
+      output: "",
+      errors: expect.stringContaining("--state"),
+    });
+    expect((await run(["search"])).code).toBe(2);
+    expect((await run(["search", "x", "--limit", "51"])).code).toBe(2);
+  });
+
+  it("tells what is indexed", async () => {
+    expect((await run(["search", "--state"])).output).toBe(
+      [
+        "degraded: 12 documents in 30 passages",
+        "",
+        "SOURCE   DOCUMENTS   STATE      MESSAGE",
+        "notes           10   ready      -",
+        "work             2   degraded   too many folders to watch",
+        "",
+      ].join("\n"),
+    );
+  });
+});
+
+describe("memory", () => {
+  it("keeps, shows, lists and wipes", async () => {
+    expect((await run(["memory", "set", NOTES, "sort", "newest"])).output).toBe(
+      "org.example.Notes sort is kept\n",
+    );
+    const draft = "one\n\u001b[31mtwo";
+    await run(["memory", "set", NOTES, "draft", "-"], { input: `${draft}\n` });
+    expect(agent.memory.get(NOTES)?.get("draft")).toBe(draft);
+    expect((await run(["memory", "get", NOTES, "draft"])).output).toBe(`${draft}\n`);
+    expect((await run(["memory", "get", NOTES, "draft"], { columns: 80 })).output).toBe(
+      "one\ntwo\n",
+    );
+    expect((await run(["memory", "ls", NOTES])).output).toBe(
+      "KEY     VALUE\ndraft   one ?[31mtwo\nsort    newest\n",
+    );
+    expect(JSON.parse((await run(["memory", "ls", NOTES, "--json"])).output)).toEqual({
+      sort: "newest",
+      draft,
+    });
+    const missing = await run(["memory", "get", NOTES, "gone"]);
+    expect(missing).toMatchObject({
+      code: 1,
+      output: "",
+      errors: expect.stringContaining("no such key"),
+    });
+    expect((await run(["memory", "wipe", NOTES])).code).toBe(2);
+    expect(agent.memory.size).toBe(1);
+    expect((await run(["memory", "wipe", NOTES, "--yes"])).code).toBe(0);
+    expect(agent.memory.size).toBe(0);
+    expect((await run(["memory", "ls", NOTES])).errors).toContain("nothing is remembered");
+  });
+
+  it("asks before it wipes at a terminal", async () => {
+    await run(["memory", "set", NOTES, "sort", "newest"]);
+    using no = terminal("memory", "wipe", NOTES);
+    await no.shows("for good? [y/N] ");
+    no.type(`n${key.enter}`);
+    expect([await no.ended, agent.memory.size]).toEqual([1, 1]);
+    using yes = terminal("memory", "wipe", NOTES);
+    await yes.shows("for good? [y/N] ");
+    yes.type(`y${key.enter}`);
+    expect([await yes.ended, agent.memory.size]).toEqual([0, 0]);
+  });
+});
+
+const tab = async (words: readonly string[], current = "") =>
+  (await run(["__complete", "--current", current, "--", ...words])).output.split("\n");
+
+describe("completion", () => {
+  it("knows the apps and tools of a companion that runs", async () => {
+    expect(await tab(["call"], "org.example.N")).toEqual([
+      "org.example.Notes\t2 tools",
+      ":none",
+      "",
+    ]);
+    expect(await tab(["call", NOTES], "a")).toEqual([
+      "add_note\twrite: Keeps a note.",
+      ":none",
+      "",
+    ]);
+    expect(await tab(["tools"], "o")).toHaveLength(4);
+    expect(await tab(["tools"], "--f")).toEqual([expect.stringMatching(/^--find\t/), ":none", ""]);
+    expect(await tab(["memory", "wipe"], "org.example.W")).toHaveLength(3);
+  });
+
+  it("starts none, and never complains", async () => {
+    bus.isRunning = false;
+    expect(await tab(["call"])).toEqual([":none", ""]);
+    expect(bus.calls).toEqual([]);
+  });
+});

@@ -1,0 +1,177 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { berth, type CliOptions } from "../../support/cli.ts";
+import { FakeCompanion } from "../../support/fake-companion.ts";
+import { ScriptedAgent } from "../../support/scripted-agent.ts";
+import { key, Terminal } from "../../support/terminal.ts";
+
+const NOTES = "org.example.Notes";
+const environment = { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" };
+const nowMs = Date.parse("2026-11-20T20:00:00.000Z");
+
+let agent: ScriptedAgent;
+let bus: FakeCompanion;
+beforeEach(() => {
+  agent = new ScriptedAgent();
+  const own = new FakeCompanion(agent.methods);
+  agent.emit = (member, _signature, args) => own.emit(member, ...args);
+  bus = own;
+});
+afterEach(() => {
+  if (bus.openConnections > 0) throw new Error("a connection was left behind");
+});
+
+const run = (words: readonly string[], options: CliOptions = {}) =>
+  berth(words, { environment, nowMs, openSessionBus: bus.open, ...options });
+const terminal = (...words: string[]) =>
+  new Terminal(words, { environment, nowMs, openSessionBus: bus.open });
+/** Somebody else asks for a call; it waits. */
+const ask = (tool: string, args: object) =>
+  agent.methods["RequestCall"]?.(NOTES, tool, JSON.stringify(args), new Map());
+
+describe("what waits", () => {
+  it("is listed, also as the companion says it", async () => {
+    await ask("add_note", { title: "Milk\u001b[2K" });
+    await ask("delete_note", { id: 1 });
+    expect(await run(["confirm", "--list"])).toEqual({
+      code: 0,
+      errors: "",
+      output: [
+        "CALL   APP                 TOOL          TIER          ENDS IN   ARGUMENTS",
+        '  17   org.example.Notes   add_note      destructive   5m        TITLE="Milk\\u001b[2K"',
+        "  18   org.example.Notes   delete_note   destructive   5m        ID=1",
+        "",
+      ].join("\n"),
+    });
+    const { output } = await run(["confirm", "--list", "--json"]);
+    expect(JSON.parse(output)).toMatchObject([{ call_id: 17 }, { call_id: 18, args: { id: 1 } }]);
+    agent.confirm(17n, false);
+    agent.confirm(18n, false);
+    expect(await run(["confirm", "--list"])).toEqual({
+      code: 0,
+      output: "",
+      errors: "no call waits\n",
+    });
+    expect((await run(["confirm", "--list", "--json"])).output).toBe("[]\n");
+  });
+
+  it("is completed by its number", async () => {
+    await ask("add_note", { title: "Milk" });
+    const { output } = await run(["__complete", "--current", "", "--", "confirm"]);
+    expect(output).toBe("17\tNotes: Keep a note\n:none\n");
+  });
+
+  it("is not to be had of what is no companion of this version", async () => {
+    bus.methods = { ListParked: () => ['[{"call_id": "17"}]'] };
+    expect(await run(["confirm", "--list"])).toMatchObject({
+      code: 1,
+      errors: expect.stringContaining("another version"),
+    });
+  });
+});
+
+describe("a command line that cannot come to anything", () => {
+  it.each([
+    [["none"], "not the number"],
+    [[], "needs the number"],
+    [["--yes"], "needs the number"],
+    [["17"], "no terminal"],
+    [["17", "--yes", "--decline"], "two answers"],
+    [["17", "--only", "--yes"], "without a number"],
+    [["17", "--list"], "--json alone"],
+  ])("confirm %j", async (words, text) => {
+    const { code, errors } = await run(["confirm", ...words]);
+    expect([code, errors]).toEqual([2, expect.stringContaining(text)]);
+    expect(bus.calls).toEqual([]);
+  });
+});
+
+describe("confirm with a number, at a terminal", () => {
+  it("shows the call before it asks, and runs it", async () => {
+    await ask("add_note", { title: "Milk" });
+    using person = terminal("confirm", "17");
+    await person.shows('TITLE  "Milk"');
+    await person.shows("nothing to decline: ");
+    expect(agent.notes.size).toBe(0);
+    person.type(`add_note${key.enter}`);
+    await person.shows("added note 1");
+    expect(await person.ended).toBe(0);
+  });
+
+  it("declines where the person does not want it", async () => {
+    await ask("delete_note", { id: 1 });
+    using person = terminal("confirm", "17");
+    await person.shows("nothing to decline: ");
+    person.type(key.enter);
+    await person.shows("call 17 is declined; nothing was done");
+    expect(await person.ended).toBe(5);
+    expect(await run(["confirm", "--list"])).toMatchObject({ errors: "no call waits\n" });
+  });
+
+  it("does not ask with --yes", async () => {
+    await ask("add_note", { title: "Milk" });
+    using person = terminal("confirm", "17", "--yes");
+    expect(await person.ended).toBe(0);
+    expect(person.screen).not.toContain("TITLE");
+    expect([...agent.notes.values()]).toEqual(["Milk"]);
+  });
+
+  it("tells how a call ended that was decided about, and never runs it", async () => {
+    await ask("add_note", { title: "Milk" });
+    agent.confirm(17n, false);
+    using person = terminal("confirm", "17");
+    await person.shows("decided about before");
+    await person.shows("call 17 is declined; nothing was done");
+    expect(await person.ended).toBe(5);
+    using nothing = terminal("confirm", "99");
+    await nothing.shows("there is no such call");
+    expect(await nothing.ended).toBe(4);
+    expect(agent.notes.size).toBe(0);
+  });
+});
+
+it("runs no call that it could not show", async () => {
+  bus.methods = { ...agent.methods, ListParked: () => ["[]"] };
+  await ask("add_note", { title: "Milk" });
+  using person = terminal("confirm", "17");
+  expect(await person.ended).toBe(5);
+  expect(agent.notes.size).toBe(0);
+});
+
+describe("confirm without a number, at a terminal", () => {
+  it("shows what waits already, oldest first, and then each that comes, until Ctrl-C", async () => {
+    await ask("add_note", { title: "Milk" });
+    await ask("add_note", { title: "Eggs" });
+    using person = terminal("confirm");
+    await person.shows("2 calls wait now");
+    await person.shows('"Milk"');
+    await person.shows("nothing to decline: ");
+    await ask("add_note", { title: "Salt" });
+    agent.confirm(17n, false);
+    await person.shows("Somebody else decided: denied.");
+    for (const title of ["Eggs", "Salt"]) {
+      await person.shows(`"${title}"`);
+      await person.shows("nothing to decline: ");
+      person.type(`add_note${key.enter}`);
+      await person.shows("added note");
+    }
+    expect([...agent.notes.values()]).toEqual(["Eggs", "Salt"]);
+    person.interrupt();
+    expect(await person.ended).toBe(130);
+  });
+
+  it("can be the only one that may decide", async () => {
+    using person = terminal("confirm", "--only");
+    await person.shows("No call waits now");
+    expect(agent.hasConfirmer).toBe(true);
+    person.interrupt();
+    expect(await person.ended).toBe(130);
+  });
+
+  it("says so when the bus is gone", async () => {
+    using person = terminal("confirm");
+    await person.shows("Ctrl-C leaves");
+    bus.hangUp();
+    expect(await person.ended).toBe(1);
+    expect(person.screen).toContain("the connection to the session bus was lost");
+  });
+});
