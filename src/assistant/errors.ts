@@ -55,6 +55,22 @@ export const assistantErrorCodes = [
   "ledger_unavailable",
   /** What the assistant keeps cannot be written or read: a full disk, damaged or missing files. */
   "storage_failed",
+  /** Something of this name is there already. */
+  "exists",
+  /** It would send what nobody has allowed to leave the machine; nothing was sent. */
+  "consent_required",
+  /** A provider refuses the credential, or there is none. */
+  "unauthorized",
+  /** A provider cannot be reached: its name, its address, its certificate, the network. */
+  "unreachable",
+  /** A provider takes no more requests for now. */
+  "rate_limited",
+  /** A provider answers that it has failed itself. */
+  "provider_failed",
+  /** A provider's answer ended before its time. */
+  "cut_off",
+  /** What a provider answers is not of the convention, or is a redirect. */
+  "bad_response",
   "not_found",
   "method_not_allowed",
   "unsupported_media_type",

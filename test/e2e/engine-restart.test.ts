@@ -84,11 +84,28 @@ test("behind an ingress each domain leads to its own app again, whatever address
   await berth.until("the loss is noticed", async () => (await client.health()).status !== "ok");
   await look();
   await engine.start();
-  await berth.until("every app answers again", async () => {
-    await look();
-    const answers = await Promise.all(names.map(answerOf));
-    return answers.every(({ status }) => status === 200);
-  });
+  let seen = "";
+  await berth.until(
+    "every app answers again",
+    async () => {
+      await look();
+      const answers = await Promise.all(names.map(answerOf));
+      const { apps } = await client.apps.list();
+      const containers = await berth.containers();
+      seen = JSON.stringify({
+        answers: answers.map(({ status, body }) => `${status} ${body.slice(0, 80)}`),
+        apps: apps.map(({ name, status }) => `${name} ${status}`),
+        containers: containers.map(({ Names, Status, NetworkSettings }) => [
+          ...Names,
+          Status,
+          ...Object.values(NetworkSettings.Networks).map(({ IPAddress }) => IPAddress),
+        ]),
+      });
+      return answers.every(({ status }) => status === 200);
+    },
+    undefined,
+    () => seen,
+  );
   await look();
   expect(wrong).toEqual([]);
 });

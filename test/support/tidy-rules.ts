@@ -59,11 +59,28 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^inference\/(service-port|runner|engine)\.ts$/,
     /^bus\/(port|options)\.ts$/,
   ],
+  remote: [
+    /^(errors|caller|data-class)\.ts$/,
+    /^ledger\/port\.ts$/,
+    /^bus\/(port|options)\.ts$/,
+    /^inference\/(service-port|runner|engine)\.ts$/,
+    /^inference\/(wire\/.+|routing\/port|service\/ledger-entries)\.ts$/,
+  ],
+  overlay: [
+    /^(errors|caller|data-class)\.ts$/,
+    /^ledger\/port\.ts$/,
+    /^bus\/(port|options)\.ts$/,
+    /^(agent|context|remote|inference\/routing)\/port\.ts$/,
+    /^inference\/(service-port|runner|engine)\.ts$/,
+  ],
+  // The chat-completions convention from the asking side, as both the system instance and providers speak it.
+  "inference/wire": [/^errors\.ts$/, /^inference\/(service-port|runner|engine)\.ts$/],
+  "inference/routing": [/^errors\.ts$/, /^inference\/(service-port|runner|engine)\.ts$/],
   "inference/upstream": [
     /^errors\.ts$/,
     /^ledger\/port\.ts$/,
     /^inference\/(service-port|runner|engine)\.ts$/,
-    /^inference\/service\/ledger-entries\.ts$/,
+    /^inference\/(wire\/.+|service\/ledger-entries)\.ts$/,
   ],
   "inference/schema-grammar": [/^errors\.ts$/],
   "inference/prompts": [
@@ -75,7 +92,10 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
   "inference/llama": [/^errors\.ts$/, /^inference\/(runner|engine|local-model|prompts\/.+)\.ts$/],
   "inference/models": [/^errors\.ts$/, /^inference\/(runner|engine)\.ts$/],
   "inference/control": [/^errors\.ts$/, /^inference\/models\//],
-  "inference/http": [/^errors\.ts$/, /^inference\/(service-port|runner|engine)\.ts$/],
+  "inference/http": [
+    /^(errors|data-class)\.ts$/,
+    /^inference\/(service-port|runner|engine|routing\/port)\.ts$/,
+  ],
   "inference/service": [
     /^errors\.ts$/,
     /^ledger\/port\.ts$/,
@@ -101,6 +121,7 @@ const wiring: readonly string[] = [
   "src/assistant/system.ts",
   "src/assistant/companion.ts",
   "src/assistant/companion-agent.ts",
+  "src/assistant/companion-remote.ts",
   "src/assistant/local-inference.ts",
 ];
 

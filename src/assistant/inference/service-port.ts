@@ -1,3 +1,4 @@
+import type { Egress } from "../data-class.ts";
 import type { Priority } from "./engine.ts";
 import type { Prompt, Sampling, TokenLogprob } from "./runner.ts";
 
@@ -68,6 +69,13 @@ export interface GenerateRequest {
   readonly isStreamed: boolean;
   /** How long the model stays loaded after this. 0: unload at once. Infinity: for ever. Undefined: the default. */
   readonly keepAliveMs: number | undefined;
+  /** Of a remote model: what is in the request, and what was allowed for it. Undefined: `promptOnly`. */
+  readonly egress?: Egress | undefined;
+  /**
+   * What a client said that means nothing to a local model and may to a provider (`reasoning_effort`, `user`,
+   * ...): sent on as it is to a remote one.
+   */
+  readonly further?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** What a client said of sampling; the rest is the model's, or the engine's, default. */
@@ -147,6 +155,9 @@ export interface EmbedRequest {
   readonly texts: readonly string[];
   readonly priority: Priority;
   readonly keepAliveMs: number | undefined;
+  /** As of a GenerateRequest. */
+  readonly egress?: Egress | undefined;
+  readonly further?: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface EmbedAnswer {

@@ -1,0 +1,46 @@
+import type { BuiltInProvider, LoginDetail, PendingLogin } from "../port.ts";
+import type { Credential } from "../vault/port.ts";
+
+/** Signing in at the built-in providers, by OAuth with a listener on this machine. */
+export interface SignIns {
+  /**
+   * Opens the listener, and resolves to the URL for the person's browser. One sign-in for each provider: the one
+   * before ends as `superseded`. `unreachable` and `bad_response` where the provider's own metadata cannot be had.
+   */
+  begin(provider: BuiltInProvider): Promise<string>;
+  /** Ends a sign-in under way as `cancelled`. */
+  cancel(provider: BuiltInProvider): void;
+  pending(): readonly PendingLogin[];
+  /** A session that is about to end, anew. `unauthorized` where the provider does not renew it. */
+  refresh(
+    provider: BuiltInProvider,
+    session: Credential & { readonly kind: "oauth" },
+    signal: AbortSignal,
+  ): Promise<Credential>;
+  /** Tells the provider that a session is over, where it can be told. Never rejects; takes 5 s at most. */
+  revoke(provider: BuiltInProvider, session: Credential): Promise<void>;
+}
+
+/** Where sign-ins end. */
+export interface SignInSink {
+  /** The ledger first, then the vault. Rejects where it could not be kept: `storage_failed`. */
+  keep(provider: BuiltInProvider, credential: Credential): Promise<void>;
+  /** Exactly once for each `begin` that resolved. */
+  completed(provider: BuiltInProvider, isOk: boolean, detail: LoginDetail): void;
+}
+
+/** Where each provider signs people in; `ASSISTANT_OAUTH_CONFIG` names a JSON file of this shape. */
+export interface SignInEndpoints {
+  readonly openrouter: {
+    readonly authorizeUrl: string;
+    readonly exchangeUrl: string;
+    readonly baseUrl: string;
+  };
+  readonly huggingface: {
+    /** OpenID Connect discovery. */
+    readonly issuer: string;
+    /** Undefined: Berth registers itself, where the provider lets it. */
+    readonly clientId: string | undefined;
+    readonly baseUrl: string;
+  };
+}
