@@ -64,6 +64,8 @@ export const entryNames = [
   "memory.set",
   "memory.wipe",
   "egress.send",
+  "remote.provider.add",
+  "remote.provider.remove",
   "remote.key.set",
   "remote.key.clear",
   "remote.consent",

@@ -1,5 +1,5 @@
 import type { BuiltInProvider, LoginDetail, PendingLogin } from "../port.ts";
-import type { Credential } from "../vault/port.ts";
+import type { Credential, OAuthSession } from "../vault/port.ts";
 
 /** Signing in at the built-in providers, by OAuth with a listener on this machine. */
 export interface SignIns {
@@ -14,11 +14,11 @@ export interface SignIns {
   /** A session that is about to end, anew. `unauthorized` where the provider does not renew it. */
   refresh(
     provider: BuiltInProvider,
-    session: Credential & { readonly kind: "oauth" },
+    session: OAuthSession,
     signal: AbortSignal,
-  ): Promise<Credential>;
+  ): Promise<OAuthSession>;
   /** Tells the provider that a session is over, where it can be told. Never rejects; takes 5 s at most. */
-  revoke(provider: BuiltInProvider, session: Credential): Promise<void>;
+  revoke(provider: BuiltInProvider, session: OAuthSession): Promise<void>;
 }
 
 /** Where sign-ins end. */

@@ -22,14 +22,14 @@ export interface CredentialOwner {
   readonly origin: string;
 }
 
-export type Credential =
-  | { readonly kind: "key"; readonly key: string }
-  | {
-      readonly kind: "oauth";
-      readonly accessToken: string;
-      readonly refreshToken: string | undefined;
-      /** Unix time; undefined: it does not say. */
-      readonly expiresAtMs: number | undefined;
-      /** With which the tokens were got. */
-      readonly clientId: string;
-    };
+export type Credential = { readonly kind: "key"; readonly key: string } | OAuthSession;
+
+export interface OAuthSession {
+  readonly kind: "oauth";
+  readonly accessToken: string;
+  readonly refreshToken: string | undefined;
+  /** Unix time; undefined: it does not say. */
+  readonly expiresAtMs: number | undefined;
+  /** With which the tokens were got. */
+  readonly clientId: string;
+}
