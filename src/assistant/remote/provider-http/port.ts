@@ -6,7 +6,7 @@ import type { Provider } from "../port.ts";
  */
 export interface ProviderHttp {
   /**
-   * Resolves to an answer of 2xx whose body is still to be read. Any other is the AssistantError that it means:
+   * Resolves to an answer of 2xx whose body is still to be read. Any other is the ProviderRefusal that it means:
    * 401 and 403 `unauthorized`, 404 `model_not_found`, 408 and silence `timeout`, 429 `rate_limited` with
    * its Retry-After, 5xx `provider_failed`, 400, 413 and 422 `invalid_request`, a redirect or what is no answer
    * `bad_response`. Nobody there is `unreachable`. Rejects with the signal's reason. No message holds a
