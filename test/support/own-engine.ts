@@ -29,12 +29,12 @@ export class OwnEngine implements AsyncDisposable {
     this.host = `unix://${join(dir, "docker.sock")}`;
     this.docker = connectTo(this.host);
     // Several runs of the tests may go on at once: each has a bridge and a range of its own.
-    const third = process.pid % 128;
+    const second = 216 + (process.pid % 32);
     this.#isolation = {
       bridge: `berth-e${process.pid}`,
-      bridgeAddress: `10.215.${third}.1/24`,
-      range: `10.215.0.0/16`,
-      pool: "10.215.128.0/17",
+      bridgeAddress: `10.${second}.128.1/24`,
+      range: `10.${second}.0.0/16`,
+      pool: `10.${second}.0.0/17`,
       outbound: false,
     };
   }
