@@ -85,6 +85,7 @@ export function agentWith(methods: Partial<AgentService>): AgentService & {
     discover: async () => [],
     listParked: () => [],
     requestCall: unexpected,
+    withdraw: unexpected,
     confirm: unexpected,
     undo: unexpected,
     undoSkip: unexpected,

@@ -71,6 +71,8 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^ledger\/port\.ts$/,
     /^bus\/(port|options)\.ts$/,
     /^(agent|context|remote|inference\/routing)\/port\.ts$/,
+    // What tools take, which records of tools do not say.
+    /^agent\/manifest\.ts$/,
     /^inference\/(service-port|runner|engine)\.ts$/,
   ],
   // The chat-completions convention from the asking side, as both the system instance and providers speak it.

@@ -30,6 +30,13 @@ export interface AgentService {
    */
   confirm(callId: number, approve: boolean, caller: Caller): Promise<CallEnd>;
 
+  /**
+   * Takes a parked call back in the name of whoever asked for it, who needs no right to confirm for that: it
+   * ends as one that was declined. One that somebody else is answering is waited for, and keeps that end. Resolves
+   * to how the call ended, whoever ended it. Rejects with `forbidden` where somebody else has asked for the call.
+   */
+  withdraw(callId: number, requester: Caller): Promise<CallEnd>;
+
   /** Reverts the last call that can be. Rejects with `forbidden` for an app that did not ask for that call. */
   undo(caller: Caller): Promise<UndoReport>;
 

@@ -197,6 +197,21 @@ export class Agent implements AgentService, AsyncDisposable {
     });
   }
 
+  withdraw(callId: number, caller: Caller): Promise<CallEnd> {
+    return this.#track(async () => {
+      // Once is mostly enough: whoever else was answering may have found the ledger closed, and left it parked.
+      let requester = this.#parking.requester(callId);
+      while (requester) {
+        if (!isRequester(caller, requester))
+          throw new AssistantError("forbidden", "only whoever asked for a call may take it back");
+        const end = await this.#parking.answer(callId, false, caller);
+        requester = this.#parking.requester(callId);
+        if (end && !requester) return end;
+      }
+      return this.#ended(callId, caller);
+    });
+  }
+
   undo(caller: Caller): Promise<UndoReport> {
     return this.#track(() => this.#undoing.undo(caller));
   }
@@ -276,6 +291,14 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#underWay.add(running);
     return running.finally(() => this.#underWay.delete(running));
   }
+}
+
+/** A sandboxed app is the same one by whatever connection. */
+function isRequester(caller: Caller, requester: Caller): boolean {
+  const app = sandboxedApp(requester);
+  return app === undefined
+    ? caller.connection === requester.connection
+    : app === sandboxedApp(caller);
 }
 
 /** Also by another connection of the same process. */

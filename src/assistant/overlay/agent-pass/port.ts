@@ -31,6 +31,8 @@ export interface PassTurn {
    * aborts then, and the question is taken back.
    */
   readonly ask: (spec: ConfirmationSpec, signal: AbortSignal) => Promise<Caller>;
+  /** Told of each call as it ends: of those of a pass that rejects nothing else tells. */
+  readonly onCall?: ((call: TurnCall) => void) | undefined;
 }
 
 export interface PassOutcome {
