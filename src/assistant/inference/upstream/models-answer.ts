@@ -1,6 +1,6 @@
 import type { ModelInfo } from "../service-port.ts";
+import { countMember, listMember, textMember } from "../wire/wire-value.ts";
 import { notUnderstood } from "./wire-error.ts";
-import { countMember, listMember, textMember } from "./wire-value.ts";
 
 const kinds = ["chat", "completion", "embedding"] as const;
 const states = ["resident", "loading", "idle", "failed"] as const;

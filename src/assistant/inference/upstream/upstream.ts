@@ -1,4 +1,3 @@
-import { createParser } from "eventsource-parser";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { Ledger } from "../../ledger/port.ts";
@@ -12,22 +11,21 @@ import type {
   InferenceService,
   ModelInfo,
 } from "../service-port.ts";
+import { eventData } from "../wire/event-data.ts";
+import { textMember } from "../wire/wire-value.ts";
 import { AnswerReader } from "./answer-reader.ts";
-import { embeddingsOf } from "./embed-answer.ts";
+import { upstreamEmbeddings } from "./embed-answer.ts";
 import { HttpCalls, type OpenAnswer } from "./http-calls.ts";
 import { modelsOf } from "./models-answer.ts";
 import { upstreamAddress } from "./upstream-address.ts";
-import { cutOff, notUnderstood } from "./wire-error.ts";
+import { cutOff, notUnderstood, upstreamWords } from "./wire-error.ts";
 import { embedRequest, generateRequest } from "./wire-request.ts";
-import { textMember } from "./wire-value.ts";
 
 /** A stream that is alive says something every 15 s, and its head comes after 10; this is four times that. */
 const STREAM_SILENT_MS_MAX = 60_000;
 const LOOK_SILENT_MS_MAX = 10_000;
 /** How old what `health` tells of the other side may get. */
 const HEALTH_AGE_MS_MAX = 5_000;
-/** A single event is a few hundred bytes; with a held answer in it, as much as a context holds. */
-const EVENT_CHARACTERS_MAX = 16 * 2 ** 20;
 
 /** What the ledger has in place of a model's id where the request leaves the choice to the other side. */
 const DEFAULT_MODEL = "default";
@@ -90,7 +88,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     const entry = embedEntry(request, request.model ?? DEFAULT_MODEL);
     const { seq: ledgerSeq } = await this.#ledger.append(entry);
     const call = { method: "POST", path, body, silentMsMax: undefined } as const;
-    return { ledgerSeq, ...embeddingsOf(await this.#calls.json(call, signal), request) };
+    return { ledgerSeq, ...upstreamEmbeddings(await this.#calls.json(call, signal), request) };
   }
 
   /** Rejects with `no_model` where the system instance is not there. */
@@ -142,7 +140,7 @@ async function* answerEvents(
   ledgerSeq: number,
 ): AsyncGenerator<AnswerEvent, void, void> {
   let isAccepted = false;
-  for await (const data of eventData(answer)) {
+  for await (const data of eventData(streamOf(answer), upstreamWords)) {
     const events = reader.read(data);
     if (!isAccepted) yield { type: "accepted", model: reader.model, ledgerSeq };
     isAccepted = true;
@@ -151,22 +149,11 @@ async function* answerEvents(
   if (!reader.isDone) throw cutOff();
 }
 
-/** The data of each server-sent event, read from the connection as they are pulled. */
-async function* eventData(answer: OpenAnswer): AsyncGenerator<string, void, void> {
-  const type = answer.response.headers["content-type"] ?? "";
-  const isStream = type.startsWith("text/event-stream");
-  const ready: string[] = [];
-  const decoder = new TextDecoder();
-  let pending = 0;
-  const parser = createParser({ onEvent: ({ data }) => ready.push(data) });
+/** Only once the body is read, so that it is closed on the way out. */
+async function* streamOf(answer: OpenAnswer): AsyncGenerator<Uint8Array, void, void> {
+  const isStream = answer.response.headers["content-type"]?.startsWith("text/event-stream");
   for await (const chunk of answer.body()) {
-    // Only here, so that the body is closed on the way out.
-    if (!isStream) throw notUnderstood("an answer that is no stream");
-    const text = decoder.decode(chunk, { stream: true });
-    pending += text.length;
-    parser.feed(text);
-    if (ready.length > 0) pending = 0;
-    if (pending > EVENT_CHARACTERS_MAX) throw notUnderstood("an event without an end");
-    yield* ready.splice(0);
+    if (isStream !== true) throw notUnderstood("an answer that is no stream");
+    yield chunk;
   }
 }

@@ -1,5 +1,6 @@
 import { AssistantError, type AssistantErrorCode, assistantErrorCodes } from "../../errors.ts";
-import { member, textMember } from "./wire-value.ts";
+import { member, textMember } from "../wire/wire-value.ts";
+import type { WireWords } from "../wire/wire-words.ts";
 
 /** Longer messages are no messages. */
 const MESSAGE_CHARACTERS_MAX = 2_000;
@@ -45,6 +46,9 @@ export function notUnderstood(what: string, cause?: unknown): AssistantError {
     { cause },
   );
 }
+
+/** What goes wrong in an answer of the system instance, which tells errors of its own. */
+export const upstreamWords: WireWords = { notUnderstood, errorOf: (envelope) => errorOf(envelope) };
 
 /** The connection ended in the middle of an answer, and nothing of it is tried again. */
 export function cutOff(cause?: unknown): AssistantError {

@@ -10,7 +10,7 @@ export class ProviderRefusal extends AssistantError {
     options: { readonly status: number; readonly retryAfterSeconds?: number | undefined },
   ) {
     const { status, retryAfterSeconds } = options;
-    super(message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
+    super(code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds });
     this.status = status;
   }
 }
