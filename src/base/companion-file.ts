@@ -10,6 +10,12 @@ import { nearest } from "./nearest.ts";
 /** A name that can stand in a label of provenance: `file:notes`. */
 const NAME = "^[a-z0-9][a-z0-9_.-]{0,63}$";
 const FILE_BYTES_MAX = 1_048_576;
+/** A local model by id or alias, or `remote:<provider>:<model>`. */
+const MODEL = "^(?!remote:)\\S{1,256}$|^remote:[a-z0-9][a-z0-9_-]{0,31}:\\S{1,216}$";
+/** As long as the names of models are; what begins with `remote:` always means a provider. */
+const ALIAS = "^(?!remote:)\\S{1,256}$";
+/** Each is a request of its own that somebody waits for. */
+const CHAIN_MAX = 8;
 
 const strict = { additionalProperties: false };
 
@@ -22,6 +28,20 @@ const CompanionDocument = Type.Object(
     disabled_tools: Type.Optional(Type.Array(Type.String({ pattern: "^[^/]+/[^/]+$" }))),
     confirm: Type.Optional(Type.Union([Type.Literal("any"), Type.Literal("strict")])),
     embedding_model: Type.Optional(Type.String({ minLength: 1 })),
+    models: Type.Optional(
+      Type.Record(
+        Type.String({ pattern: ALIAS }),
+        Type.Union([
+          Type.String({ pattern: MODEL }),
+          Type.Array(Type.String({ pattern: MODEL }), {
+            minItems: 1,
+            maxItems: CHAIN_MAX,
+            uniqueItems: true,
+          }),
+        ]),
+        strict,
+      ),
+    ),
     index: Type.Optional(
       Type.Array(
         Type.Object(
@@ -49,6 +69,7 @@ const expectations: { readonly [key: string]: string } = {
   disabled_tools: "a list of APP_ID/TOOL",
   confirm: '"any" or "strict"',
   embedding_model: "the id of an embedding model",
+  models: `names without spaces that do not begin with "remote:", each with a model (a local one, or remote:PROVIDER:MODEL) or a list of 1 to ${CHAIN_MAX} different ones`,
   index: "a list of { name, path, scope } with names of lower-case letters, digits and - _ .",
 };
 
@@ -62,6 +83,8 @@ export interface CompanionFile {
   readonly confirm: "any" | "strict";
   /** What searches by meaning are ranked with; undefined: what the indexed texts themselves teach. */
   readonly embeddingModel: string | undefined;
+  /** Names of a person's own for models, and the models that are tried for each, in their order: 1 to 8. */
+  readonly models: ReadonlyMap<string, readonly string[]>;
   readonly index: readonly IndexedFolder[];
 }
 
@@ -80,6 +103,7 @@ const nothing: CompanionFile = Object.freeze({
   disabledTools: new Set<string>(),
   confirm: "any",
   embeddingModel: undefined,
+  models: new Map<string, readonly string[]>(),
   index: [],
 });
 
@@ -109,12 +133,23 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
     (one, place) => index.findIndex(({ name }) => name === one.name) < place,
   );
   if (twice) throw new ConfigError(`${file}: index: the name "${twice.name}" stands twice`);
+  const models = new Map(
+    Object.entries(value.models ?? {}).map(([name, to]) => [name, [to].flat()]),
+  );
+  for (const [name, chain] of models) {
+    const other = chain.find((model) => models.has(model));
+    if (other === undefined) continue;
+    throw new ConfigError(
+      `${at("models")}: models: "${name}" stands for "${other}", which is one of these names itself; write down its models instead`,
+    );
+  }
   return {
     isPaused: value.paused ?? false,
     disabledApps: new Set(value.disabled_apps),
     disabledTools: new Set(value.disabled_tools),
     confirm: value.confirm ?? "any",
     embeddingModel: value.embedding_model,
+    models,
     index,
   };
 }

@@ -267,6 +267,14 @@ describe("what is not honoured", () => {
       { messages: [{ role: "assistant", function_call: { name: "f" } }] },
       "messages[0].function_call",
     ],
+    [
+      {
+        messages: [
+          { role: "user", content: [{ type: "image_url", image_url: { url: "data:," } }] },
+        ],
+      },
+      "messages[0].content[0].type",
+    ],
   ])("is refused by name where it would change the answer: %j", async (body, param) => {
     const response = await world.post("/v1/chat/completions", { messages, ...body });
     expect(response.status).toBe(400);
@@ -294,7 +302,7 @@ test.each<[object, string | null, string]>([
     "messages[0].role",
     "messages[0].role has to be one of",
   ],
-  [part("image_url"), "messages[0].content[0].type", 'has to be "text": models read text only'],
+  [part("image"), "messages[0].content[0].type", 'messages[0].content[0].type has to be "text"'],
   [part("text"), "messages[0].content[0].text", "messages[0].content[0].text is required"],
   [{ messages: [{ role: "tool", content: "" }] }, "messages[0].tool_call_id", "is required"],
   [{ temperature: 3 }, "temperature", "temperature has to be <= 2, and is 3"],

@@ -62,6 +62,10 @@ disabled_apps: [org.example.Old]
 disabled_tools: [org.example.Notes/delete_note]
 confirm: strict
 embedding_model: embed
+models:
+  fast: hub/org/small:q8
+  best: [remote:openrouter:meta-llama/llama-3.3-70b:free, tiny]
+  __proto__: tiny
 index:
   - { name: notes, path: ~/Notes }
   - { name: work, path: ./work, scope: office }
@@ -73,6 +77,11 @@ index:
       disabledTools: new Set(["org.example.Notes/delete_note"]),
       confirm: "strict",
       embeddingModel: "embed",
+      models: new Map([
+        ["fast", ["hub/org/small:q8"]],
+        ["best", ["remote:openrouter:meta-llama/llama-3.3-70b:free", "tiny"]],
+        ["__proto__", ["tiny"]],
+      ]),
       index: [
         { name: "notes", path: join(folder, "Notes"), scope: "notes" },
         { name: "work", path: join(folder, "work"), scope: "office" },
@@ -84,7 +93,33 @@ index:
     expect(readCompanionFile(join(folder, "none.yaml"))).toMatchObject({
       isPaused: false,
       confirm: "any",
+      models: new Map(),
       index: [],
+    });
+  });
+
+  it.each([
+    "7",
+    "[a]",
+    "{ a: 7 }",
+    "{ a: [] }",
+    "{ a: '' }",
+    "{ 'a b': c }",
+    "{ '': c }",
+    "{ 'remote:x:y': c }",
+    "{ a: 'remote:' }",
+    "{ a: 'remote:x' }",
+    "{ a: 'remote:x:' }",
+    "{ a: 'remote:X:y' }",
+    "{ a: [b, b] }",
+    "{ a: [1, 2] }",
+    "{ a: [b, c, d, e, f, g, h, i, j] }",
+  ])("takes no %s for names of models", (text) => {
+    const file = join(folder, "companion.yaml");
+    writeFileSync(file, `models: ${text}\n`);
+    const error = thrownBy(() => readCompanionFile(file));
+    expect(error).toMatchObject({
+      message: expect.stringContaining("companion.yaml:1:1: models must be names without spaces"),
     });
   });
 
@@ -96,6 +131,8 @@ index:
     ["a: [\n", "companion.yaml:2:1"],
     ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" stands twice'],
     ["index: [{name: 'A b', path: x}]\n", "index must be a list"],
+    ["models: { a: x, b: [y, a] }\n", 'models: "b" stands for "a", which is one of these names'],
+    ["models: { a: [a] }\n", 'models: "a" stands for "a", which is one of these names'],
     ["paused: &x true\nconfirm: *x\n", "anchors and aliases"],
   ])("says what is wrong in %j", (text, message) => {
     const file = join(folder, "companion.yaml");

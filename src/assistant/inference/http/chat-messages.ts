@@ -27,6 +27,9 @@ const contentPart = checked(Type.Object({ type: Type.String() }));
 const textPart = checked(Type.Object({ text: Type.String() }));
 const refusalPart = checked(Type.Object({ refusal: Type.String() }));
 
+/** Known elsewhere. A remote model may well read them, but nothing asks yet whether an image may leave. */
+const otherParts: ReadonlySet<string> = new Set(["image_url", "input_audio", "video_url", "file"]);
+
 /** Messages carry these too; none of them is part of what a template renders. */
 const messageKeys = new Set([
   "role",
@@ -99,5 +102,9 @@ function textOf(part: unknown, at: string): string {
   const { type } = contentPart(part, at);
   if (type === "text") return textPart(part, at).text;
   if (type === "refusal") return refusalPart(part, at).refusal;
-  throw refused(`${at}.type`, 'has to be "text": models read text only');
+  if (otherParts.has(type)) {
+    const instead = `${type} goes to no model, neither here nor elsewhere; send text`;
+    throw unsupported(`${at}.type`, instead);
+  }
+  throw refused(`${at}.type`, 'has to be "text"');
 }

@@ -11,7 +11,12 @@ import {
   streamWishOf,
 } from "./generation-parameters.ts";
 import { objectOf } from "./json-body.ts";
-import { unknownParameters, unsupported } from "./parameters.ts";
+import {
+  type FurtherParameters,
+  type StrayParameters,
+  strayParameters,
+  unsupported,
+} from "./parameters.ts";
 
 /** Far more than fit any context. */
 const MESSAGES_MAX = 10_000;
@@ -35,21 +40,20 @@ const fields = {
 export const chatParameters: ReadonlySet<string> = new Set(Object.keys(fields));
 const chatBody = checked(Type.Object(fields));
 
-export interface ChatRequest {
+export interface ChatRequest extends StrayParameters {
   readonly generate: GenerateRequest;
   readonly stream: StreamWish;
   /** Whether the answer tells logprobs. */
   readonly logprobs: boolean;
   /** Where the schema stands, if there is one. */
   readonly schemaParam: string;
-  /** Names of what nothing was done with. */
-  readonly unknown: readonly string[];
 }
 
 /** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
 export function chatRequestOf(body: unknown): ChatRequest {
   const raw = objectOf(body);
-  const unknown = new Set(unknownParameters(raw, chatParameters, "chat"));
+  const stray = strayParameters(raw, chatParameters, "chat");
+  const unknown = new Set(stray.unknown);
   const given = chatBody(raw, "");
   if (given.modalities?.some((modality) => modality !== "text")) {
     throw unsupported("modalities", "models answer with text only");
@@ -79,6 +83,7 @@ export function chatRequestOf(body: unknown): ChatRequest {
     logprobs,
     schemaParam: schemaParamOf(given),
     unknown: [...unknown],
+    further: { ...stray.further, ...templateWishes(given) },
   };
 }
 
@@ -91,11 +96,19 @@ const reservedVariables: ReadonlySet<string> = new Set([
   "eos_token",
 ]);
 
-function variablesOf(given: {
+interface TemplateWishes {
   readonly chat_template_kwargs?: Readonly<Record<string, unknown>>;
   readonly enable_thinking?: boolean;
   readonly reasoning_effort?: string;
-}): Readonly<Record<string, unknown>> {
+}
+
+function templateWishes(given: TemplateWishes): FurtherParameters {
+  const { chat_template_kwargs, enable_thinking, reasoning_effort } = given;
+  const wishes = Object.entries({ chat_template_kwargs, enable_thinking, reasoning_effort });
+  return Object.fromEntries(wishes.filter(([, value]) => value !== undefined));
+}
+
+function variablesOf(given: TemplateWishes): Readonly<Record<string, unknown>> {
   const variables = given.chat_template_kwargs ?? {};
   for (const name of Object.keys(variables)) {
     if (reservedVariables.has(name)) {

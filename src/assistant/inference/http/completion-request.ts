@@ -10,7 +10,7 @@ import {
   streamWishOf,
 } from "./generation-parameters.ts";
 import { objectOf } from "./json-body.ts";
-import { unknownParameters, unsupported } from "./parameters.ts";
+import { type StrayParameters, strayParameters, unsupported } from "./parameters.ts";
 
 const PROMPTS_MAX = 64;
 /** Of one request: each takes a place in the queue. */
@@ -29,20 +29,20 @@ const fields = {
 export const completionParameters: ReadonlySet<string> = new Set(Object.keys(fields));
 const completionBody = checked(Type.Object(fields));
 
-export interface CompletionRequest {
+export interface CompletionRequest extends StrayParameters {
   readonly generate: GenerateRequest;
   readonly stream: StreamWish;
   readonly logprobs: boolean;
   /** What each choice begins with: its prompt, where `echo` asks for it. */
   readonly echoes: readonly string[];
   readonly schemaParam: string;
-  readonly unknown: readonly string[];
 }
 
 /** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
 export function completionRequestOf(body: unknown): CompletionRequest {
   const raw = objectOf(body);
-  const unknown = new Set(unknownParameters(raw, completionParameters, "completions"));
+  const { unknown: names, further } = strayParameters(raw, completionParameters, "completions");
+  const unknown = new Set(names);
   const given = completionBody(raw, "");
   const n = given.n ?? 1;
   if (given.best_of !== undefined && given.best_of !== n) {
@@ -70,6 +70,7 @@ export function completionRequestOf(body: unknown): CompletionRequest {
     echoes: prompts.flatMap((prompt) => Array.from({ length: n }, () => echoOf(prompt, isEcho))),
     schemaParam: schemaParamOf(given),
     unknown: [...unknown],
+    further,
   };
 }
 

@@ -1,9 +1,10 @@
 import { Type } from "typebox";
 import type { EmbedRequest } from "../service-port.ts";
 import { checked, kindOf, refused } from "./checked.ts";
+import { egressField, egressOf } from "./egress-wish.ts";
 import { keepAliveOf } from "./generation-parameters.ts";
 import { objectOf } from "./json-body.ts";
-import { unknownParameters } from "./parameters.ts";
+import { type StrayParameters, strayParameters } from "./parameters.ts";
 
 const TEXTS_MAX = 2048;
 
@@ -15,24 +16,24 @@ const fields = {
   svc_priority: Type.Optional(Type.Enum(["interactive", "background"])),
   keep_alive: Type.Optional(Type.Unknown()),
   svc_counts: Type.Optional(Type.Boolean()),
+  svc_scopes: egressField,
 } as const;
 
 export const embeddingParameters: ReadonlySet<string> = new Set(Object.keys(fields));
 const embeddingBody = checked(Type.Object(fields));
 
-export interface EmbeddingRequest {
+export interface EmbeddingRequest extends StrayParameters {
   readonly embed: EmbedRequest;
   readonly encoding: "float" | "base64";
   readonly dimensions: number | undefined;
   /** Whether the tokens of each text are told. */
   readonly tellsCounts: boolean;
-  readonly unknown: readonly string[];
 }
 
 /** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
 export function embeddingRequestOf(body: unknown): EmbeddingRequest {
   const raw = objectOf(body);
-  const unknown = unknownParameters(raw, embeddingParameters, "embeddings");
+  const stray = strayParameters(raw, embeddingParameters, "embeddings");
   const given = embeddingBody(raw, "");
   return {
     embed: {
@@ -40,11 +41,12 @@ export function embeddingRequestOf(body: unknown): EmbeddingRequest {
       texts: textsOf(given.input),
       priority: given.svc_priority ?? "interactive",
       keepAliveMs: keepAliveOf(given.keep_alive),
+      egress: egressOf(given.svc_scopes),
     },
     encoding: given.encoding_format ?? "float",
     dimensions: given.dimensions,
     tellsCounts: given.svc_counts ?? false,
-    unknown,
+    ...stray,
   };
 }
 

@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from "typebox";
 import type { GenerateRequest, Guide, SamplingWish } from "../service-port.ts";
 import { checked, kindOf, refused } from "./checked.ts";
+import { egressField, egressOf } from "./egress-wish.ts";
 
 /** What chat and plain completions have in common. Unions are checked by hand, for better messages. */
 export const generationFields = {
@@ -35,6 +36,7 @@ export const generationFields = {
   svc_priority: Type.Optional(Type.Enum(["interactive", "background"])),
   keep_alive: Type.Optional(Type.Unknown()),
   response_format: Type.Optional(Type.Unknown()),
+  svc_scopes: egressField,
 } as const satisfies Readonly<Record<string, TSchema>>;
 
 const Generation = Type.Object(generationFields);
@@ -84,6 +86,7 @@ export function generationOf(
     priority: body.svc_priority ?? "interactive",
     guide: guideOf(body.response_format),
     keepAliveMs: keepAliveOf(body.keep_alive),
+    egress: egressOf(body.svc_scopes),
   };
 }
 

@@ -3,6 +3,7 @@ import type { Registry } from "prom-client";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { AssistantError } from "../../errors.ts";
+import type { ModelRoutes } from "../routing/port.ts";
 import type { InferenceService } from "../service-port.ts";
 import type { Doors } from "./doors.ts";
 import type { Exchange } from "./exchange.ts";
@@ -44,6 +45,8 @@ export interface InferenceHttpOptions {
   /** Where metrics are registered, and what /metrics shows. */
   readonly metrics: Registry;
   readonly version: string;
+  /** Which names stand for remote models; undefined: none does. */
+  readonly routes?: ModelRoutes;
   /** By which others than this machine's own programs come in; undefined: nobody does. */
   readonly doors?: Doors;
   /** Where they differ from `defaultLimits`. */
@@ -53,6 +56,7 @@ export interface InferenceHttpOptions {
 /** What every route gets. */
 export interface InferenceHttpContext {
   readonly service: InferenceService;
+  readonly routes?: ModelRoutes;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Registry;

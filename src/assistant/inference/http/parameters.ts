@@ -100,24 +100,38 @@ export const refusedByRoute = {
 
 export type RouteName = keyof typeof refusedByRoute;
 
+/** As a client wrote them, by their names. */
+export type FurtherParameters = Readonly<Record<string, unknown>>;
+
+/** What a local model does nothing with. */
+export interface StrayParameters {
+  /** Names of what stands on no list. */
+  readonly unknown: readonly string[];
+  /** All of it, with what is ignored in silence: a provider may know it. */
+  readonly further: FurtherParameters;
+}
+
 /**
- * Judges every parameter that the route does not honour. Returns the names that were ignored and stand
- * on no list; throws AssistantError `unsupported_parameter`.
+ * Judges every parameter that the route does not honour. Throws AssistantError `unsupported_parameter` for one
+ * that would change the answer.
  */
-export function unknownParameters(
+export function strayParameters(
   body: Readonly<Record<string, unknown>>,
   honoured: ReadonlySet<string>,
   route: RouteName,
-): readonly string[] {
+): StrayParameters {
   const here: Readonly<Record<string, RefusedParameter>> = refusedByRoute[route];
   const unknown: string[] = [];
+  const further: [string, unknown][] = [];
   for (const [name, value] of Object.entries(body)) {
-    if (honoured.has(name) || ignoredParameters.includes(name)) continue;
+    if (honoured.has(name)) continue;
     const rule = own(here, name) ?? own(refusedParameters, name);
-    if (!rule) unknown.push(name);
-    else if (!isNeutral(rule, value)) throw unsupported(name, rule.instead);
+    if (rule && !isNeutral(rule, value)) throw unsupported(name, rule.instead);
+    if (rule) continue;
+    further.push([name, value]);
+    if (!ignoredParameters.includes(name)) unknown.push(name);
   }
-  return unknown;
+  return { unknown, further: Object.fromEntries(further) };
 }
 
 export function unsupported(param: string, instead: string): AssistantError {

@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { busErrorTable } from "../../../../src/assistant/bus/error-table.ts";
-import { assistantErrorCodes } from "../../../../src/assistant/errors.ts";
+import { dataClasses } from "../../../../src/assistant/data-class.ts";
+import { AssistantError, assistantErrorCodes } from "../../../../src/assistant/errors.ts";
 import { chatParameters } from "../../../../src/assistant/inference/http/chat-request.ts";
 import { completionParameters } from "../../../../src/assistant/inference/http/completion-request.ts";
 import { embeddingParameters } from "../../../../src/assistant/inference/http/embedding-request.ts";
@@ -11,6 +12,7 @@ import {
   refusedByRoute,
   refusedParameters,
 } from "../../../../src/assistant/inference/http/parameters.ts";
+import { notNowCode } from "../../../../src/assistant/inference/routing/not-now.ts";
 
 const docs = new URL("../../../../docs/", import.meta.url);
 const read = (name: string) => readFile(new URL(name, docs), "utf8");
@@ -78,6 +80,20 @@ describe("docs/inference-api.md", () => {
     expect(documented("chat").add("modalities")).toEqual(new Set(chatParameters));
     expect(documented("completions")).toEqual(new Set(completionParameters));
     expect(documented("embeddings")).toEqual(new Set(embeddingParameters));
+  });
+
+  test("says what of a request asks for consent", async () => {
+    const honoured = await section("### Honoured");
+    const row = honoured.split("\n").find((line) => line.startsWith("| `svc_scopes`")) ?? "";
+    const scopes = [...namesIn(row)].filter((name) => name !== "svc_scopes");
+    expect(scopes).toEqual(dataClasses.filter((scope) => scope !== "prompt"));
+  });
+
+  test("has every error after which the next model of a name is tried", async () => {
+    const text = await section("### Names of your own");
+    const list = /cannot answer now: ([^.]+)\./.exec(text)?.[1] ?? "";
+    const goesOn = assistantErrorCodes.filter((code) => notNowCode(new AssistantError(code, "")));
+    expect([...namesIn(list)].toSorted()).toEqual(goesOn.toSorted());
   });
 
   test("has every parameter that is ignored", async () => {

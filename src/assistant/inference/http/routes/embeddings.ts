@@ -2,20 +2,22 @@ import type { FastifyInstance } from "fastify";
 import { embeddingRequestOf } from "../embedding-request.ts";
 import { checkDimensions, embeddingsText, shortened } from "../embedding-vectors.ts";
 import { inWireWords } from "../error-words.ts";
+import { sentAlong } from "../further-parameters.ts";
 import { exchangeOf, type InferenceHttpContext, tellIgnored } from "../http-context.ts";
 
 export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpContext): void {
   server.post("/v1/embeddings", async (request, reply) => {
     const exchange = exchangeOf(request);
     const asked = embeddingRequestOf(request.body);
-    tellIgnored(context, request, reply, asked.unknown);
+    const sent = sentAlong(context.routes, asked.embed, asked);
+    tellIgnored(context, request, reply, sent.unknown);
     const { dimensions, embed, encoding, tellsCounts } = asked;
     if (dimensions !== undefined && embed.model !== undefined) {
       // What is known before the work need not wait for it.
       checkDimensions(dimensions, (await context.service.model(embed.model))?.embeddingLength);
     }
     const { model, ledgerSeq, vectors, tokens } = await context.service
-      .embed(embed, exchange.signal)
+      .embed(sent.request, exchange.signal)
       .catch((error: unknown) => {
         throw inWireWords(error, { prompt: "prompt" });
       });
