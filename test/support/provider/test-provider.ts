@@ -7,7 +7,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { wellBehaved } from "./answers.ts";
 import { type KeyPair, TestAuthority } from "./certificates.ts";
 import { play } from "./play.ts";
@@ -107,7 +107,9 @@ export class TestProvider implements AsyncDisposable {
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+    const address = this.#server.address();
+    if (address === null || typeof address === "string") throw new Error("it does not listen");
+    return address.port;
   }
 
   get origin(): string {

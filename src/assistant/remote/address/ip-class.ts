@@ -1,0 +1,137 @@
+import { isIP } from "node:net";
+import ipaddr from "ipaddr.js";
+import type { AddressClass } from "../port.ts";
+
+/** What an address is: of a class that a provider may have, or why no provider may have it. */
+export type AddressVerdict =
+  | { readonly kind: AddressClass }
+  | { readonly kind: "refused"; readonly because: string };
+
+interface Row<Address> {
+  readonly network: [Address, prefixBits: number];
+  readonly verdict: AddressVerdict;
+}
+
+/**
+ * `ip` is an IPv4 or IPv6 address as a resolver writes it. An IPv4 address mapped into IPv6 is that address. One
+ * inside a tunnel or a translation (NAT64, 6to4, Teredo and the like) leads by way of somebody else's machine,
+ * so it has to be public there: else such a name would lead around the rules.
+ */
+export function classifyIp(ip: string): AddressVerdict {
+  const version = isIP(ip);
+  if (version === 0) return refused("no address");
+  if (version === 4) return firstOf(fourRows, ipaddr.IPv4.parse(ip)) ?? { kind: "public" };
+  const address = sixOf(ip);
+  if (address.isIPv4MappedAddress()) return classifyIp(plainIp(ip));
+  const special = firstOf(specialRows, address);
+  if (special) return special;
+  const inner = embeddedIn(address);
+  if (inner === undefined)
+    return firstOf(sixRows, address) ?? refused("an address that nobody has been given");
+  return classifyIp(inner).kind === "public"
+    ? { kind: "public" }
+    : refused(`another way of writing ${inner}`);
+}
+
+/** An IPv4 address mapped into IPv6 as that address; any other as it is. */
+export function plainIp(ip: string): string {
+  if (isIP(ip) !== 6) return ip;
+  const address = sixOf(ip);
+  return address.isIPv4MappedAddress() ? address.toIPv4Address().toString() : ip;
+}
+
+/** Without its zone. By way of hexadecimal digits, since the library reads `::127.0.0.1` as a mapped address. */
+function sixOf(ip: string): ipaddr.IPv6 {
+  const { hostname } = new URL(`http://[${ip.replace(/%.*/, "")}]`);
+  return ipaddr.IPv6.parse(hostname.slice(1, -1));
+}
+
+/** The IPv4 address that an IPv6 address stands for. */
+function embeddedIn(address: ipaddr.IPv6): string | undefined {
+  const found = tunnels.find(({ network }) => address.match(network));
+  if (!found) return undefined;
+  const bytes = address.toByteArray().slice(found.at, found.at + 4);
+  return bytes.map((byte) => byte ^ found.mask).join(".");
+}
+
+/** Where in the sixteen bytes the IPv4 address begins; Teredo inverts its bits. */
+const tunnels = [
+  { network: ipaddr.IPv6.parseCIDR("::/96"), at: 12, mask: 0 },
+  { network: ipaddr.IPv6.parseCIDR("::ffff:0:0:0/96"), at: 12, mask: 0 },
+  { network: ipaddr.IPv6.parseCIDR("64:ff9b::/96"), at: 12, mask: 0 },
+  { network: ipaddr.IPv6.parseCIDR("2002::/16"), at: 2, mask: 0 },
+  { network: ipaddr.IPv6.parseCIDR("2001::/32"), at: 12, mask: 0xff },
+];
+
+function refused(because: string): AddressVerdict {
+  return { kind: "refused", because };
+}
+
+const linkLocal = refused("a link-local address, where machines in a cloud keep their credentials");
+const metadata = refused("the metadata service of a cloud");
+const documentation = refused("an address of examples in documents");
+const benchmark = refused("an address for measuring networks");
+const multicast = refused("a multicast address");
+const reserved = refused("a reserved address");
+
+/** The first that fits, so what is narrower comes first. From IANA's registries of special addresses. */
+const fourRows: readonly Row<ipaddr.IPv4>[] = [
+  // Alibaba Cloud, Azure and Oracle Cloud; the others' is link-local.
+  four("100.100.100.200/32", metadata),
+  four("168.63.129.16/32", metadata),
+  four("192.0.0.192/32", metadata),
+  four("0.0.0.0/32", refused("the unspecified address, which is every address of this machine")),
+  four("0.0.0.0/8", reserved),
+  four("10.0.0.0/8", { kind: "private" }),
+  // Shared by the customers of a provider of access, and used by networks over networks.
+  four("100.64.0.0/10", { kind: "private" }),
+  four("127.0.0.0/8", { kind: "loopback" }),
+  four("169.254.0.0/16", linkLocal),
+  four("172.16.0.0/12", { kind: "private" }),
+  four("192.0.0.0/24", reserved),
+  four("192.0.2.0/24", documentation),
+  four("192.88.99.0/24", reserved),
+  four("192.168.0.0/16", { kind: "private" }),
+  four("198.18.0.0/15", benchmark),
+  four("198.51.100.0/24", documentation),
+  four("203.0.113.0/24", documentation),
+  four("224.0.0.0/4", multicast),
+  four("255.255.255.255/32", refused("the broadcast address")),
+  four("240.0.0.0/4", reserved),
+];
+
+/** Before tunnels: `::` and `::1` would be IPv4 addresses in the oldest way of writing them. */
+const specialRows: readonly Row<ipaddr.IPv6>[] = [
+  six("::/128", refused("the unspecified address, which is every address of this machine")),
+  six("::1/128", { kind: "loopback" }),
+];
+
+const sixRows: readonly Row<ipaddr.IPv6>[] = [
+  // Amazon's and Google's, inside what is otherwise private.
+  six("fd00:ec2::/32", metadata),
+  six("fd20:ce::/32", metadata),
+  six("fc00::/7", { kind: "private" }),
+  six("fe80::/10", linkLocal),
+  six("fec0::/10", reserved),
+  six("ff00::/8", multicast),
+  six("2001:2::/48", benchmark),
+  six("2001:db8::/32", documentation),
+  six("3fff::/20", documentation),
+  six("2001::/23", reserved),
+  six("2000::/3", { kind: "public" }),
+];
+
+function four(network: string, verdict: AddressVerdict): Row<ipaddr.IPv4> {
+  return { network: ipaddr.IPv4.parseCIDR(network), verdict };
+}
+
+function six(network: string, verdict: AddressVerdict): Row<ipaddr.IPv6> {
+  return { network: ipaddr.IPv6.parseCIDR(network), verdict };
+}
+
+function firstOf<Address>(
+  rows: readonly Row<Address>[],
+  address: { match(network: [Address, number]): boolean },
+): AddressVerdict | undefined {
+  return rows.find(({ network }) => address.match(network))?.verdict;
+}

@@ -1,0 +1,161 @@
+import { lookup } from "node:dns/promises";
+import { isIP } from "node:net";
+import { networkInterfaces } from "node:os";
+import { untilAborted } from "../../../base/aborting.ts";
+import { timeLimit } from "../../../base/time-limit.ts";
+import { AssistantError } from "../../errors.ts";
+import type { AddressClass } from "../port.ts";
+import { parseBaseUrl, wrong } from "./base-url.ts";
+import { classifyIp, plainIp } from "./ip-class.ts";
+import type { AddressRules, CheckedAddress } from "./port.ts";
+
+/** A host that somebody connects to. */
+export interface Host {
+  /** A name, or an address without brackets. */
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Every address of a host. Rejects as `dns.lookup` does. */
+export type Resolve = (host: string, signal: AbortSignal) => Promise<readonly string[]>;
+
+/** A name with more is nobody's provider, and trying them all would take for ever. */
+const ADDRESSES_MAX = 64;
+const RESOLVE_MS_MAX = 10_000;
+
+/**
+ * The rules for addresses of providers: at the time that one is added (`check`), and again for each connection
+ * (`connectable`), since a name may mean something else by then.
+ */
+export class ProviderAddresses implements AddressRules {
+  readonly #ownPorts: () => ReadonlySet<number>;
+  readonly #resolve: Resolve;
+  readonly #ownAddresses: () => ReadonlySet<string>;
+
+  /** `ownPorts`: of the companion, the system instance and the control plane; read at each check. */
+  constructor(options: {
+    readonly ownPorts: () => ReadonlySet<number>;
+    readonly resolve?: Resolve;
+    /** For tests; default: of this machine's network interfaces. */
+    readonly ownAddresses?: () => ReadonlySet<string>;
+  }) {
+    this.#ownPorts = options.ownPorts;
+    this.#resolve = options.resolve ?? systemResolve;
+    this.#ownAddresses = options.ownAddresses ?? interfaceAddresses;
+  }
+
+  async check(baseUrl: string, signal: AbortSignal): Promise<CheckedAddress> {
+    const url = parseBaseUrl(baseUrl);
+    const addressClass = this.#classOf(url, await this.#addresses(url, signal));
+    if (addressClass === "public" && !url.isEncrypted)
+      throw wrong(
+        "http:// would send keys and prompts through the internet as they are; write https://",
+      );
+    return { baseUrl: url.href, addressClass };
+  }
+
+  /**
+   * The addresses to which a connection may be made: all of a host's, all of the class `pinned`. Rejects with
+   * AssistantError `unreachable`, and with the signal's reason.
+   */
+  async connectable(
+    target: Host,
+    pinned: AddressClass,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
+    const addresses = await this.#addresses(target, signal);
+    const now = this.#verdict(target, addresses);
+    if (now === pinned) return addresses;
+    throw new AssistantError(
+      "unreachable",
+      isClass(now)
+        ? `${target.host} is now ${words[now]}, and was ${words[pinned]} when the provider was added, ` +
+            "so nothing was sent. Where that is right, remove the provider and add it again"
+        : `${now.because}, so nothing was sent`,
+    );
+  }
+
+  #classOf(target: Host, addresses: readonly string[]): AddressClass {
+    const verdict = this.#verdict(target, addresses);
+    if (isClass(verdict)) return verdict;
+    throw new AssistantError(
+      "forbidden",
+      `this base_url cannot be used: ${verdict.because}. A provider is on the web, on this machine or in a network of your own`,
+      { param: "base_url" },
+    );
+  }
+
+  /** Strict: one address that does not fit refuses them all, since nobody can tell which will be taken. */
+  #verdict(
+    target: Host,
+    addresses: readonly string[],
+  ): AddressClass | { readonly because: string } {
+    let first: { readonly ip: string; readonly kind: AddressClass } | undefined;
+    for (const ip of addresses) {
+      const verdict = classifyIp(ip);
+      const at = ip === target.host ? ip : `${target.host} (${ip})`;
+      if (verdict.kind === "refused") return { because: `${at} is ${verdict.because}` };
+      if (this.#isOwn(ip, verdict.kind, target.port))
+        return { because: `${at} port ${target.port} is Berth itself` };
+      if (first && first.kind !== verdict.kind) {
+        const both = `${words[first.kind]} (${first.ip}) and ${words[verdict.kind]} (${ip})`;
+        return { because: `${target.host} is both ${both}` };
+      }
+      first ??= { ip, kind: verdict.kind };
+    }
+    return first?.kind ?? { because: `${target.host} has no address` };
+  }
+
+  /** By whichever of this machine's addresses: some of Berth's doors are open to containers too. */
+  #isOwn(ip: string, kind: AddressClass, port: number): boolean {
+    return this.#ownPorts().has(port) && (kind === "loopback" || this.#ownAddresses().has(ip));
+  }
+
+  /** Rejects with AssistantError `unreachable` where the name has no address. */
+  async #addresses(target: Host, signal: AbortSignal): Promise<readonly string[]> {
+    signal.throwIfAborted();
+    if (isIP(target.host) !== 0) return [plainIp(target.host)];
+    using limit = timeLimit(signal, RESOLVE_MS_MAX);
+    try {
+      const found = await untilAborted(this.#resolve(target.host, limit.signal), limit.signal);
+      if (found.length > 0) return found.slice(0, ADDRESSES_MAX).map(plainIp);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw unknownName(target.host, limit.signal.aborted ? "no answer" : codeOf(error));
+    }
+    throw unknownName(target.host, "no address");
+  }
+}
+
+async function systemResolve(host: string): Promise<readonly string[]> {
+  return (await lookup(host, { all: true })).map(({ address }) => address);
+}
+
+function interfaceAddresses(): ReadonlySet<string> {
+  const all = Object.values(networkInterfaces()).flatMap((found) => found ?? []);
+  return new Set(all.map(({ address }) => address));
+}
+
+function isClass(verdict: AddressClass | { readonly because: string }): verdict is AddressClass {
+  return typeof verdict === "string";
+}
+
+const words: Readonly<Record<AddressClass, string>> = {
+  public: "an address of the internet",
+  loopback: "an address of this machine",
+  private: "an address of a private network",
+};
+
+function unknownName(host: string, why: string): AssistantError {
+  return new AssistantError(
+    "unreachable",
+    `the name ${host} was not found (${why}); see that it is written well, and that this machine is online`,
+    { param: "base_url" },
+  );
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string"
+    ? error.code
+    : "the resolver failed";
+}
