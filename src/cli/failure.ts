@@ -6,7 +6,14 @@ import { safeText } from "./chat/safe-text.ts";
 import type { Colors } from "./output/colours.ts";
 
 /** What every verb ends with. `diff` alone differs, as diff(1) does: 1 is a difference, 2 a failure. */
-export const exitCodes = { done: 0, failed: 1, usage: 2, timedOut: 3 } as const;
+export const exitCodes = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  timedOut: 3,
+  /** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
+  interrupted: 130,
+} as const;
 
 /** The command line itself is wrong; `hint` shows how it is written. */
 export class UsageError extends BerthError {

@@ -21,8 +21,11 @@ export interface CliIo {
   readonly now: () => number;
   /** Calls back at the first Ctrl-C, which then does not end the process. Returns what takes that back. */
   onInterrupt(listener: () => void): () => void;
-  /** Rejects where none answers at the address. Whoever gets it closes it. */
-  openSessionBus(address: string, signal: AbortSignal): Promise<SessionBus>;
+  /**
+   * Rejects where none answers at the address. Whoever gets it closes it. `canPassFds`: file descriptors can be
+   * sent over it, which needs the optional package usocket.
+   */
+  openSessionBus(address: string, signal: AbortSignal, canPassFds: boolean): Promise<SessionBus>;
 }
 
 const COLUMNS_STANDARD = 80;
@@ -49,10 +52,9 @@ export function processIo(environment: Environment): CliIo {
       process.once("SIGINT", listener);
       return () => process.off("SIGINT", listener);
     },
-    openSessionBus: async (address, signal) => {
+    openSessionBus: async (address, signal, canPassFds) => {
       const { connectSessionBus } = await import("../base/session-bus/connect.ts");
-      // No verb sends or gets descriptors, and without them the optional package is not needed.
-      return connectSessionBus({ address, signal, negotiateFds: false });
+      return connectSessionBus({ address, signal, negotiateFds: canPassFds });
     },
   };
 }

@@ -31,6 +31,7 @@ import { addMemory } from "./verbs/memory.ts";
 import { addModels } from "./verbs/models.ts";
 import { addPlan } from "./verbs/plan.ts";
 import { addPrune } from "./verbs/prune.ts";
+import { addRemote } from "./verbs/remote.ts";
 import { addRestore } from "./verbs/restore.ts";
 import { addSearch } from "./verbs/search.ts";
 import { addSecrets } from "./verbs/secrets.ts";
@@ -142,6 +143,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   addUndo(program, cli);
   addSearch(program, cli);
   addMemory(program, cli);
+  addRemote(program, cli);
 
   program.commandsGroup(groups.connect);
   addLogin(program, cli);

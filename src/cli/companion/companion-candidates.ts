@@ -1,4 +1,5 @@
 import { toolRows, waitingCalls } from "../../client/bus/agent-wire.ts";
+import { remoteReport } from "../../client/bus/remote-wire.ts";
 import type { Cli } from "../cli.ts";
 import type { Candidate, Source } from "../completion/candidates.ts";
 import { connectCompanion } from "./connect.ts";
@@ -6,13 +7,19 @@ import { shownLine } from "./untrusted-text.ts";
 
 const COMPANION = "dev.assistant.Agent1";
 
+/** What the companion is asked for. */
+export type CompanionSource = Extract<
+  Source,
+  { type: "tool-apps" | "tools" | "parked-calls" | "providers" }
+>;
+
 /** What a companion that runs knows: nobody's Tab starts one. Rejects where there is no bus. */
 export async function companionCandidates(
   cli: Cli,
-  source: Extract<Source, { type: "tool-apps" | "tools" | "parked-calls" }>,
+  source: CompanionSource,
   signal: AbortSignal,
 ): Promise<Candidate[]> {
-  const { bus, agent } = await connectCompanion(cli, signal);
+  const { bus, agent, remote } = await connectCompanion(cli, signal);
   await using _ = bus;
   const [isRunning] = await bus.call(
     {
@@ -30,6 +37,11 @@ export async function companionCandidates(
     return waitingCalls(await agent.listParked(signal)).map(({ callId, spec }) => ({
       value: String(callId),
       description: shownLine(`${spec.appName}: ${spec.title}`),
+    }));
+  if (source.type === "providers")
+    return remoteReport(await remote.state(signal)).providers.map(({ id, displayName }) => ({
+      value: shownLine(id),
+      description: shownLine(displayName),
     }));
   const tools = toolRows(await agent.listTools(signal));
   if (source.type === "tools")

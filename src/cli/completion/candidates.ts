@@ -24,7 +24,9 @@ export type Source =
   | { readonly type: "tool-apps" }
   | { readonly type: "tools"; readonly appId: string }
   /** Numbers of calls that wait, from the companion. */
-  | { readonly type: "parked-calls" };
+  | { readonly type: "parked-calls" }
+  /** Ids of providers of models elsewhere, from the companion. */
+  | { readonly type: "providers" };
 
 const nothing: Completion = { candidates: [], paths: "none" };
 const kindCandidates: readonly Candidate[] = [
@@ -212,6 +214,8 @@ function placeOf(
       return { candidates: [], source: { type: "tool-apps" }, paths: "none" };
     case "call-id":
       return { candidates: [], source: { type: "parked-calls" }, paths: "none" };
+    case "provider":
+      return { candidates: [], source: { type: "providers" }, paths: "none" };
     case "tool":
       return {
         candidates: [],

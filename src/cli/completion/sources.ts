@@ -1,6 +1,7 @@
 import type { Client } from "../../client/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { Cli } from "../cli.ts";
+import type { CompanionSource } from "../companion/companion-candidates.ts";
 import type { Candidate, Source } from "./candidates.ts";
 
 /** A person who pressed Tab waits no longer than this. */
@@ -16,7 +17,7 @@ export async function candidatesFrom(cli: Cli, source: Source): Promise<Candidat
 }
 
 async function ask(cli: Cli, source: Source): Promise<Candidate[]> {
-  if (source.type === "tool-apps" || source.type === "tools" || source.type === "parked-calls") {
+  if (isOfCompanion(source)) {
     const { companionCandidates } = await import("../companion/companion-candidates.ts");
     return companionCandidates(cli, source, AbortSignal.timeout(ANSWER_MS_MAX));
   }
@@ -50,6 +51,10 @@ async function namesOf(client: Client, kind: Kind): Promise<[name: string, about
   if (kind === "Secret")
     return (await client.secrets.list()).secrets.map(({ name, keys }) => [name, keys.join(", ")]);
   return (await client.templates.list()).templates.map(({ id, name }) => [id, name]);
+}
+
+function isOfCompanion(source: Source): source is CompanionSource {
+  return ["tool-apps", "tools", "parked-calls", "providers"].includes(source.type);
 }
 
 function nothingAfter(delayMs: number): Promise<Candidate[]> {

@@ -1,15 +1,28 @@
-import type { BusValue, SessionBus } from "../../base/session-bus/port.ts";
+import type { BusSignalRule, BusValue, SessionBus } from "../../base/session-bus/port.ts";
 import { busFailure } from "./failure.ts";
 import { parsedAnswer } from "./json.ts";
 
-/** One interface of the companion: `dev.assistant.Agent1` is the name, the interface, and in the path. */
+const BUS = "org.freedesktop.DBus";
+const ownerChanges: BusSignalRule = {
+  sender: BUS,
+  path: `/${BUS.replaceAll(".", "/")}`,
+  interface: BUS,
+  member: "NameOwnerChanged",
+};
+
+/**
+ * One interface of the companion: `dev.assistant.Agent1` is the interface, in the path, and also the name on
+ * the bus, unless that is another one.
+ */
 export class BusInterface {
   readonly #bus: SessionBus;
   readonly #name: string;
+  readonly #destination: string;
 
-  constructor(bus: SessionBus, name: string) {
+  constructor(bus: SessionBus, name: string, destination = name) {
     this.#bus = bus;
     this.#name = name;
+    this.#destination = destination;
   }
 
   /** Rejects with a BerthError where the companion, or the bus, refuses; with the signal's reason. */
@@ -42,11 +55,28 @@ export class BusInterface {
     listener: (args: readonly BusValue[]) => void,
   ): Promise<() => void> {
     const { destination, path, interface: name } = this.#target();
+    return this.#subscribe({ path, interface: name, member, sender: destination }, listener);
+  }
+
+  /** Calls back when nobody has the interface any more: the companion has ended, or the connection has. */
+  async onGone(listener: () => void): Promise<() => void> {
+    let isOver = false;
+    void this.#bus.closed.then(() => (isOver ? undefined : listener()));
+    const stop = await this.#subscribe(ownerChanges, ([name, , owner]) => {
+      if (name === this.#destination && owner === "") listener();
+    });
+    return () => {
+      isOver = true;
+      stop();
+    };
+  }
+
+  async #subscribe(
+    rule: BusSignalRule,
+    listener: (args: readonly BusValue[]) => void,
+  ): Promise<() => void> {
     try {
-      return await this.#bus.onSignal(
-        { path, interface: name, member, sender: destination },
-        ({ args }) => listener(args),
-      );
+      return await this.#bus.onSignal(rule, ({ args }) => listener(args));
     } catch (error) {
       throw busFailure(error);
     }
@@ -54,7 +84,7 @@ export class BusInterface {
 
   #target(): { destination: string; path: string; interface: string } {
     return {
-      destination: this.#name,
+      destination: this.#destination,
       path: `/${this.#name.replaceAll(".", "/")}`,
       interface: this.#name,
     };

@@ -53,10 +53,22 @@ const meanings: Readonly<Record<string, Meaning>> = {
     code: "assistant_unreachable",
     hint: "nothing was done; `berth ledger verify --user` looks at the ledger",
   },
-  "dev.assistant.Error.ConsentRequired": { code: "forbidden" },
-  "dev.assistant.Error.Unauthorized": { code: "unauthorized" },
-  "dev.assistant.Error.Unreachable": { code: "assistant_unreachable" },
-  "dev.assistant.Error.BadResponse": { code: "internal" },
+  "dev.assistant.Error.ConsentRequired": {
+    code: "consent_required",
+    hint: "nothing was sent; `berth remote consent` lists what may leave this machine, and allows it",
+  },
+  "dev.assistant.Error.Unauthorized": {
+    code: "provider_denied",
+    hint: "`berth remote key ID` sets another key, `berth remote login ID` signs in; `berth remote` lists both",
+  },
+  "dev.assistant.Error.Unreachable": {
+    code: "provider_unreachable",
+    hint: "check the address, which `berth remote` shows, and the network",
+  },
+  "dev.assistant.Error.BadResponse": {
+    code: "provider_failed",
+    hint: "the same again in a moment; `berth remote` shows whether the address is the right one",
+  },
   "dev.assistant.Error.Busy": { code: "wrong_state" },
   "dev.assistant.Error.Cancelled": { code: "wrong_state" },
   "dev.assistant.Error.Failed": { code: "internal", hint: "see the companion's log" },

@@ -24,3 +24,10 @@ export function busGone(): BerthError {
     hint: "the same again, once the bus is there",
   });
 }
+
+/** The companion, or the connection to it, went away while something of it was awaited. */
+export function companionEnded(): BerthError {
+  return new BerthError("assistant_unreachable", "the companion ended in the middle of it", {
+    hint: "start it with `berth assistant --user`, and do the same again",
+  });
+}

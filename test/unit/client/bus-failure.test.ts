@@ -5,7 +5,7 @@ import { BusCallError } from "../../../src/base/session-bus/port.ts";
 import { busFailure } from "../../../src/client/bus/failure.ts";
 
 /** Of which nobody but the companion's log knows more. */
-const inexplicable = ["dev.assistant.Error.Failed", "dev.assistant.Error.BadResponse"];
+const inexplicable = ["dev.assistant.Error.Failed"];
 
 it.each([...new Set(Object.values(busErrorTable))])("%s means something", (name) => {
   const failure = busFailure(new BusCallError(name, "the text"));
