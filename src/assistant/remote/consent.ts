@@ -33,7 +33,7 @@ export class Consent implements ConsentRules {
       return;
     }
     this.#allowed.delete(scope);
-    for (const watcher of [...this.#watchers]) {
+    for (const watcher of this.#watchers) {
       if (!watcher.classes.includes(scope)) continue;
       this.#watchers.delete(watcher);
       watcher.callback();

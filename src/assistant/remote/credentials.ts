@@ -1,0 +1,150 @@
+import { untilAborted } from "../../base/aborting.ts";
+import type { Clock } from "../../base/clock.ts";
+import { timeLimit } from "../../base/time-limit.ts";
+import { AssistantError } from "../errors.ts";
+import type { Ledger } from "../ledger/port.ts";
+import { builtInId } from "./built-in.ts";
+import { InOrder } from "./in-order.ts";
+import type { BuiltInProvider, Provider } from "./port.ts";
+import type { SignIns } from "./sign-in/port.ts";
+import type { Credential, OAuthSession, Vault } from "./vault/port.ts";
+
+/** A session that lasts no longer than this is renewed before it is used. */
+const RENEW_MS = 60_000;
+const RENEWAL_MS_MAX = 30_000;
+const KEY_CHARACTERS_MAX = 16 * 1024;
+
+/** Credentials as they are changed and used: the ledger first, then the vault, one change after the other. */
+export class Credentials implements AsyncDisposable {
+  readonly #vault: Vault;
+  readonly #ledger: Ledger;
+  readonly #clock: Clock;
+  readonly #renewer: Pick<SignIns, "refresh">;
+  readonly #changes = new InOrder();
+  readonly #renewing = new Map<string, Promise<OAuthSession>>();
+  readonly #closing = new AbortController();
+
+  constructor(options: {
+    readonly vault: Vault;
+    readonly ledger: Ledger;
+    readonly clock: Clock;
+    readonly renewer: Pick<SignIns, "refresh">;
+  }) {
+    this.#vault = options.vault;
+    this.#ledger = options.ledger;
+    this.#clock = options.clock;
+    this.#renewer = options.renewer;
+  }
+
+  /** Throws `invalid_request` for what could be in no header. */
+  async setKey(provider: Provider, text: string): Promise<void> {
+    const key = text.trim();
+    if (key === "")
+      throw new AssistantError("invalid_request", "the key is empty", { param: "key" });
+    if (key.length > KEY_CHARACTERS_MAX)
+      throw new AssistantError(
+        "invalid_request",
+        `the key is longer than ${KEY_CHARACTERS_MAX} characters`,
+        { param: "key" },
+      );
+    if (!/^[\x21-\x7e]+$/.test(key))
+      throw new AssistantError(
+        "invalid_request",
+        "the key holds blanks, line ends or characters outside ASCII, which no key does",
+        { param: "key" },
+      );
+    await this.keep(provider, { kind: "key", key });
+  }
+
+  keep(provider: Provider, credential: Credential): Promise<void> {
+    return this.#changes.run(() => this.#put(provider, credential));
+  }
+
+  /** Resolves to what there was, where it was a session. */
+  clear(provider: Provider): Promise<OAuthSession | undefined> {
+    const { id } = provider;
+    return this.#changes.run(async () => {
+      const { kind } = this.#vault.describe(id);
+      await this.#ledger.append({ name: "remote.key.clear", fields: { provider: id } });
+      // What cannot be read any more can still be removed.
+      const former =
+        kind === "oauth"
+          ? await this.#vault.get(ownerOf(provider)).catch(() => undefined)
+          : undefined;
+      await this.#vault.remove(id);
+      return former?.kind === "oauth" ? former : undefined;
+    });
+  }
+
+  /** What goes into the Authorization header; undefined: there is no credential. */
+  async bearer(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
+    const credential = await this.#vault.get(ownerOf(provider));
+    if (credential?.kind !== "oauth") return credential?.key;
+    const builtIn = builtInId(provider.id);
+    const endsMs = credential.expiresAtMs ?? Number.POSITIVE_INFINITY;
+    if (builtIn === undefined || endsMs - this.#clock.now() > RENEW_MS)
+      return credential.accessToken;
+    const renewed = await untilAborted(this.#renewed(provider, builtIn, credential), signal);
+    return renewed.accessToken;
+  }
+
+  /** Ends renewals, and waits for changes that are under way. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
+    await this.#changes.settled();
+  }
+
+  /**
+   * Once for all who ask meanwhile, and whoever of them leaves: a second use of a refresh token ends the session at
+   * many providers.
+   */
+  #renewed(
+    provider: Provider,
+    builtIn: BuiltInProvider,
+    session: OAuthSession,
+  ): Promise<OAuthSession> {
+    const running = this.#renewing.get(provider.id);
+    if (running) return running;
+    const renewing = this.#renew(provider, builtIn, session).finally(() =>
+      this.#renewing.delete(provider.id),
+    );
+    this.#renewing.set(provider.id, renewing);
+    return renewing;
+  }
+
+  async #renew(
+    provider: Provider,
+    builtIn: BuiltInProvider,
+    session: OAuthSession,
+  ): Promise<OAuthSession> {
+    const fields = { provider: provider.id, step: "renew" };
+    await this.#ledger.append({ name: "remote.login", fields });
+    using limit = timeLimit(this.#closing.signal, RENEWAL_MS_MAX);
+    const renewed = await this.#renewer.refresh(builtIn, session, limit.signal);
+    await this.#changes.run(async () => {
+      // Somebody may have signed out meanwhile, or in as another.
+      const now = await this.#vault.get(ownerOf(provider));
+      if (now?.kind === "oauth" && now.accessToken === session.accessToken)
+        await this.#put(provider, renewed);
+    });
+    return renewed;
+  }
+
+  async #put(provider: Provider, credential: Credential): Promise<void> {
+    const fields = {
+      provider: provider.id,
+      origin: originOf(provider),
+      kind: credential.kind,
+    };
+    await this.#ledger.append({ name: "remote.key.set", fields });
+    await this.#vault.put(ownerOf(provider), credential);
+  }
+}
+
+function ownerOf(provider: Provider) {
+  return { id: provider.id, origin: originOf(provider) };
+}
+
+function originOf({ baseUrl }: Provider): string {
+  return new URL(baseUrl).origin;
+}

@@ -1,0 +1,54 @@
+import { close, createReadStream, fstat, type Stats } from "node:fs";
+import { Socket } from "node:net";
+import { promisify } from "node:util";
+import { timeLimit } from "../../base/time-limit.ts";
+import { AssistantError } from "../errors.ts";
+
+const BYTES_MAX = 16 * 1024;
+const READ_MS_MAX = 10_000;
+
+/**
+ * A key that comes over a pipe, a socket or a file, up to its end. The descriptor is closed in any case. Throws
+ * `invalid_request` for other descriptors, for more than 16 KiB and for no end within 10 s.
+ */
+export async function keyFromDescriptor(fd: number, signal: AbortSignal): Promise<string> {
+  const found = await promisify(fstat)(fd).catch(() => undefined);
+  const stream = found && streamOf(fd, found);
+  if (!stream) {
+    close(fd, () => {});
+    throw wrong("the key has to come over a pipe, a socket or a file");
+  }
+  using limit = timeLimit(signal, READ_MS_MAX);
+  const stop = () => stream.destroy(new Error("it took too long"));
+  limit.signal.addEventListener("abort", stop, { once: true });
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of stream) {
+      if (!Buffer.isBuffer(chunk)) continue;
+      bytes += chunk.length;
+      if (bytes > BYTES_MAX) throw wrong(`the key is longer than ${BYTES_MAX} bytes`);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    if (limit.signal.aborted)
+      throw wrong(`the key did not end within ${READ_MS_MAX / 1000} s: close the pipe behind it`);
+    throw error instanceof AssistantError ? error : wrong("the key cannot be read");
+  } finally {
+    limit.signal.removeEventListener("abort", stop);
+    stream.destroy();
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Reading a pipe as a file would hold a thread for as long as nobody writes. */
+function streamOf(fd: number, found: Stats) {
+  if (found.isFIFO() || found.isSocket())
+    return new Socket({ fd, readable: true, writable: false });
+  return found.isFile() ? createReadStream("", { fd, end: BYTES_MAX }) : undefined;
+}
+
+function wrong(message: string): AssistantError {
+  return new AssistantError("invalid_request", message, { param: "key" });
+}

@@ -1,0 +1,97 @@
+import type { Logger } from "../../base/logger.ts";
+import type { Ledger } from "../ledger/port.ts";
+import type { Credentials } from "./credentials.ts";
+import type {
+  BuiltInProvider,
+  LoginDetail,
+  PendingLogin,
+  Provider,
+  RemoteListener,
+} from "./port.ts";
+import type { SignInSink, SignIns } from "./sign-in/port.ts";
+import type { Credential, OAuthSession } from "./vault/port.ts";
+
+export interface LoginsOptions {
+  /** Made with what this is: the sink of sign-ins. */
+  readonly open: (sink: SignInSink) => SignIns;
+  readonly ledger: Ledger;
+  readonly logger: Logger;
+}
+
+/** Sign-ins from their begin to their end: in the ledger, into the vault, and told to whoever listens. */
+export class Logins {
+  readonly signIns: SignIns;
+  readonly #ledger: Ledger;
+  readonly #logger: Logger;
+  readonly #listeners = new Set<RemoteListener>();
+  #into: { readonly credentials: Credentials; find(id: string): Provider | undefined } | undefined;
+
+  constructor(options: LoginsOptions) {
+    this.#ledger = options.ledger;
+    this.#logger = options.logger;
+    this.signIns = options.open({
+      keep: (provider, credential) => this.#keep(provider, credential),
+      completed: (provider, isOk, detail) => this.#completed(provider, isOk, detail),
+    });
+  }
+
+  /** Where sessions go; said before the first sign-in begins. Credentials renew by way of the sign-ins. */
+  keepIn(into: {
+    readonly credentials: Credentials;
+    find(id: string): Provider | undefined;
+  }): void {
+    this.#into = into;
+  }
+
+  async begin(provider: BuiltInProvider): Promise<string> {
+    await this.note(provider, "begin");
+    return this.signIns.begin(provider);
+  }
+
+  cancel(provider: BuiltInProvider): void {
+    this.signIns.cancel(provider);
+  }
+
+  pending(): readonly PendingLogin[] {
+    return this.signIns.pending();
+  }
+
+  revoke(provider: BuiltInProvider, session: OAuthSession): Promise<void> {
+    return this.signIns.revoke(provider, session);
+  }
+
+  async note(provider: BuiltInProvider, step: "begin" | "keep" | "logout"): Promise<void> {
+    await this.#ledger.append({ name: "remote.login", fields: { provider, step } });
+  }
+
+  subscribe(listener: RemoteListener): () => void {
+    const own: RemoteListener = { loginCompleted: (...end) => listener.loginCompleted(...end) };
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
+  }
+
+  async #keep(provider: BuiltInProvider, credential: Credential): Promise<void> {
+    const known = this.#into?.find(provider);
+    if (!this.#into || !known) throw new Error("a sign-in ended before there was a place for it");
+    await this.note(provider, "keep");
+    await this.#into.credentials.keep(known, sessionOf(credential));
+  }
+
+  #completed(provider: BuiltInProvider, isOk: boolean, detail: LoginDetail): void {
+    this.#logger.info({ provider, ok: isOk, detail }, "a sign-in is over");
+    for (const listener of this.#listeners) listener.loginCompleted(provider, isOk, detail);
+  }
+}
+
+/** A key that came by signing in is forgotten by signing out; one that a person wrote down is not. */
+function sessionOf(credential: Credential): OAuthSession {
+  if (credential.kind === "oauth") return credential;
+  const accessToken = credential.key;
+  return {
+    kind: "oauth",
+    accessToken,
+    refreshToken: undefined,
+    expiresAtMs: undefined,
+    clientId: "",
+  };
+}

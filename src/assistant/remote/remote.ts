@@ -1,0 +1,214 @@
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import { type Caller, sandboxedApp } from "../caller.ts";
+import { type DataClass, dataClasses } from "../data-class.ts";
+import { AssistantError } from "../errors.ts";
+import type { Ledger } from "../ledger/port.ts";
+import type { AddressRules } from "./address/port.ts";
+import { builtInId } from "./built-in.ts";
+import type { Consent } from "./consent.ts";
+import type { Credentials } from "./credentials.ts";
+import { InOrder } from "./in-order.ts";
+import type { Logins } from "./logins.ts";
+import type {
+  BuiltInProvider,
+  NewProvider,
+  Provider,
+  RemoteListener,
+  RemoteService,
+  RemoteState,
+} from "./port.ts";
+import { checkedName, checkedProviderId } from "./provider-names.ts";
+import type { Providers } from "./providers.ts";
+import { remoteState } from "./state.ts";
+import type { RemoteStore } from "./store/remote-store.ts";
+import type { Vault } from "./vault/port.ts";
+
+/** A person has a handful; each may have connections and a list of models of its own. */
+const PROVIDERS_MAX = 64;
+
+export interface RemoteOptions {
+  readonly store: RemoteStore;
+  readonly vault: Vault;
+  readonly providers: Providers;
+  readonly credentials: Credentials;
+  readonly consent: Consent;
+  readonly logins: Logins;
+  readonly addresses: AddressRules;
+  /** The ids of a provider's own list, asked for now. */
+  readonly listModels: (id: string, signal: AbortSignal) => Promise<readonly string[]>;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Providers, credentials and consent as a person changes them. */
+export class Remote implements RemoteService, AsyncDisposable {
+  readonly #options: RemoteOptions;
+  readonly #changes = new InOrder();
+  readonly #closing = new AbortController();
+
+  constructor(options: RemoteOptions) {
+    this.#options = options;
+  }
+
+  state(): RemoteState {
+    return remoteState(this.#options);
+  }
+
+  async addProvider(wanted: NewProvider, caller: Caller): Promise<void> {
+    refuseSandboxed(caller, "add providers");
+    const { providers, addresses, ledger } = this.#options;
+    const id = checkedProviderId(wanted.id);
+    const displayName = checkedName(wanted.displayName === "" ? id : wanted.displayName);
+    this.#refuseTaken(id);
+    const { baseUrl, addressClass } = await addresses.check(wanted.baseUrl, this.#closing.signal);
+    const provider = {
+      id,
+      displayName,
+      baseUrl,
+      addressClass,
+      builtin: false,
+      auth: "key",
+    } as const;
+    await this.#changes.run(async () => {
+      this.#refuseTaken(id);
+      if (providers.all().length >= PROVIDERS_MAX)
+        throw new AssistantError(
+          "limits_exceeded",
+          `there are ${PROVIDERS_MAX} providers already; remove one that is not used`,
+        );
+      const fields = { provider: id, base_url: baseUrl, address_class: addressClass };
+      await ledger.append({ name: "remote.provider.add", fields });
+      providers.add(provider);
+    });
+  }
+
+  async removeProvider(id: string, caller: Caller): Promise<void> {
+    refuseSandboxed(caller, "remove providers");
+    await this.#changes.run(async () => {
+      const provider = this.#known(id);
+      const { credentials, ledger, providers } = this.#options;
+      if (provider.builtin)
+        throw new AssistantError(
+          "invalid_request",
+          `${id} is built in and stays; clear its key, or sign out, to use it no more`,
+          { param: "id" },
+        );
+      await ledger.append({ name: "remote.provider.remove", fields: { provider: id } });
+      // The key first: no key is ever left without the provider by which it could be removed.
+      await credentials.clear(provider);
+      providers.remove(id);
+    });
+  }
+
+  async setKey(id: string, key: string, caller: Caller): Promise<void> {
+    refuseSandboxed(caller, "set keys");
+    await this.#changes.run(async () => {
+      await this.#options.credentials.setKey(this.#known(id), key);
+      this.#options.providers.forgetStatus(id);
+    });
+  }
+
+  async clearKey(id: string, caller: Caller): Promise<void> {
+    refuseSandboxed(caller, "clear keys");
+    await this.#changes.run(async () => {
+      await this.#options.credentials.clear(this.#known(id));
+      this.#options.providers.forgetStatus(id);
+    });
+  }
+
+  async setConsent(scope: string, isAllowed: boolean, caller: Caller): Promise<void> {
+    refuseSandboxed(caller, "give or take consent");
+    const known = checkedScope(scope);
+    const { consent, ledger, store } = this.#options;
+    // Taking back counts at once, also where it can be written down nowhere: nothing may go on leaving
+    // because a disk is full.
+    if (!isAllowed) consent.set(known, false);
+    await this.#changes.run(async () => {
+      await ledger.append({ name: "remote.consent", fields: { scope: known, allowed: isAllowed } });
+      store.setConsent(known, isAllowed);
+      consent.set(known, isAllowed);
+    });
+  }
+
+  async beginLogin(id: string, caller: Caller): Promise<string> {
+    refuseSandboxed(caller, "sign in");
+    return this.#options.logins.begin(this.#signInAt(id));
+  }
+
+  async logout(id: string, caller: Caller): Promise<void> {
+    refuseSandboxed(caller, "sign out");
+    const builtIn = this.#signInAt(id);
+    const { logins, vault, credentials, providers } = this.#options;
+    logins.cancel(builtIn);
+    const session = await this.#changes.run(async () => {
+      // Nothing to forget, or a key that was written down, which is no session.
+      if (vault.describe(id).kind !== "oauth") return undefined;
+      await logins.note(builtIn, "logout");
+      providers.forgetStatus(id);
+      return credentials.clear(this.#known(id));
+    });
+    if (session) await logins.revoke(builtIn, session);
+  }
+
+  listModels(id: string, signal: AbortSignal): Promise<readonly string[]> {
+    this.#known(id);
+    return this.#options.listModels(id, signal);
+  }
+
+  subscribe(listener: RemoteListener): () => void {
+    return this.#options.logins.subscribe(listener);
+  }
+
+  /** Looking for addresses ends; changes that are under way are waited for. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
+    await this.#changes.settled();
+  }
+
+  /** Throws `not_found`. */
+  #known(id: string): Provider {
+    const provider = this.#options.providers.find(id);
+    if (provider) return provider;
+    const ids = this.#options.providers.all().map((known) => known.id);
+    throw new AssistantError(
+      "not_found",
+      `there is no provider ${JSON.stringify(id.slice(0, 64))}; there are ${ids.join(", ")}`,
+      { param: "id" },
+    );
+  }
+
+  #signInAt(id: string): BuiltInProvider {
+    const { auth } = this.#known(id);
+    const builtIn = builtInId(id);
+    if (builtIn !== undefined && auth === "sign_in") return builtIn;
+    throw new AssistantError(
+      "invalid_request",
+      `one cannot sign in at ${id}; give it a key instead`,
+      { param: "id" },
+    );
+  }
+
+  #refuseTaken(id: string): void {
+    if (!this.#options.providers.find(id)) return;
+    throw new AssistantError("exists", `there is a provider ${id} already`, { param: "id" });
+  }
+}
+
+function checkedScope(scope: string): DataClass {
+  const known = dataClasses.find((name) => name === scope);
+  if (known !== undefined) return known;
+  throw new AssistantError(
+    "invalid_request",
+    `there is no scope ${JSON.stringify(scope.slice(0, 64))}; there are ${dataClasses.join(", ")}`,
+    { param: "scope" },
+  );
+}
+
+/** Throws `forbidden` for an app that is confined: what leaves the machine is for the person to decide. */
+function refuseSandboxed(caller: Caller, what: string): void {
+  const app = sandboxedApp(caller);
+  if (app !== undefined)
+    throw new AssistantError("forbidden", `${app} is sandboxed, and may not ${what}`);
+}
