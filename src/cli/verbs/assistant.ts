@@ -71,10 +71,10 @@ export function addAssistant(program: Command, cli: Cli): void {
       ["berth assistant --model chat=./a.gguf --alias gpt-4o=chat", "a model with two names"],
       ["berth assistant --engine stub", "try clients out without a model"],
       ["berth assistant --user", "the companion, beside a system instance"],
+      ["berth assistant install", "the companion, at each login and for whoever calls it"],
     ],
   ).action(async (flags: CompanionFlags) => {
-    if (cli.globals.url !== undefined)
-      throw new UsageError("assistant starts a daemon here; --url names a server elsewhere");
+    refuseElsewhere(cli);
     if (flags.user !== true && (flags.upstream !== undefined || flags.config !== undefined))
       throw new UsageError("--upstream and --config are the companion's: add --user");
     const { tellParent } = await import("../../base/parent-message.ts");
@@ -107,6 +107,63 @@ export function addAssistant(program: Command, cli: Cli): void {
       process.off("SIGINT", leave);
     }
   });
+  addInstall(command, cli);
+  addUninstall(command, cli);
+}
+
+function addInstall(assistant: Command, cli: Cli): void {
+  withExamples(
+    assistant
+      .command("install")
+      .summary("have the companion started at each login, and by whoever calls it")
+      .description(
+        "Writes a systemd user unit and services of the session bus, so that the companion is there whenever somebody calls one of its names. Takes the flags that `berth assistant --user` takes, and writes them down. To be run again after Berth was moved or updated.",
+      )
+      .option("--no-start", "write the files, and start nothing now"),
+    [
+      ["berth assistant install", "with the models of the system instance"],
+      ["berth assistant install --engine llama --model ./some-model.gguf", "with one of its own"],
+    ],
+  ).action(async ({ start }: { start: boolean }) => {
+    refuseElsewhere(cli);
+    const { loadCompanionConfig } = await import("../../base/companion-config.ts");
+    const { daemonFlags } = await import("../companion/install/daemon-flags.ts");
+    const { installCompanion } = await import("../companion/install/install.ts");
+    const flags = daemonFlags(assistant, cli.globals.dataDir, cli.io.workingDirectory);
+    // What it could not start with is not written down.
+    loadCompanionConfig(daemonInput(cli, assistant.opts<CompanionFlags>()));
+    await installCompanion(cli, { flags, starts: start });
+  });
+}
+
+function addUninstall(assistant: Command, cli: Cli): void {
+  withExamples(
+    assistant
+      .command("uninstall")
+      .summary("take away what install has written, and end the companion")
+      .description(
+        "Ends the companion, and removes its unit and its services. What it keeps stays where it is: ledger, keys, memory, settings.",
+      ),
+    [["berth assistant uninstall", "as if it had never been installed"]],
+  ).action(async () => {
+    refuseElsewhere(cli);
+    const { uninstallCompanion } = await import("../companion/install/install.ts");
+    await uninstallCompanion(cli);
+  });
+}
+
+function refuseElsewhere(cli: Cli): void {
+  if (cli.globals.url !== undefined)
+    throw new UsageError("assistant starts a daemon here; --url names a server elsewhere");
+}
+
+function daemonInput(cli: Cli, flags: CompanionFlags) {
+  return {
+    flags: { ...flags, dataDir: cli.globals.dataDir },
+    environment: cli.io.environment,
+    workingDirectory: cli.io.workingDirectory,
+    isTerminal: cli.io.errorIsTerminal,
+  };
 }
 
 /** For a person at the terminal; that it does not work is no reason to end. */
@@ -132,12 +189,7 @@ async function startDaemon(
   cli: Cli,
   flags: CompanionFlags,
 ): Promise<Running<AssistantReady | CompanionReady>> {
-  const input = {
-    flags: { ...flags, dataDir: cli.globals.dataDir },
-    environment: cli.io.environment,
-    workingDirectory: cli.io.workingDirectory,
-    isTerminal: cli.io.errorIsTerminal,
-  };
+  const input = daemonInput(cli, flags);
   if (flags.user === true) {
     if (flags.system === true) throw new UsageError("--system and --user exclude each other");
     const { loadCompanionConfig } = await import("../../base/companion-config.ts");

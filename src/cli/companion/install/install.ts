@@ -1,0 +1,87 @@
+import { join } from "node:path";
+import { COMPANION_UNIT } from "../../../base/companion-names.ts";
+import type { Cli } from "../../cli.ts";
+import { installPaths } from "./install-paths.ts";
+import { serviceText, unitText } from "./install-texts.ts";
+import { refuseForeign, removeOwned, type Written, writeOwned } from "./owned-files.ts";
+import { tellUserManager } from "./user-manager.ts";
+
+/** What the daemon is to be started with, as flags of `berth assistant --user`. */
+export interface InstallFlags {
+  readonly flags: readonly string[];
+  /** Whether the user's systemd is told to start it now, and at each login. */
+  readonly starts: boolean;
+}
+
+/** Writes the unit and the services of this user, and has systemd take them up. Can be done again at any time. */
+export async function installCompanion(cli: Cli, { flags, starts }: InstallFlags): Promise<void> {
+  const { environment } = cli.io;
+  const paths = installPaths(environment);
+  const files = [paths.unit, ...paths.services.map(({ file }) => file)];
+  // Before the first is written: half an installation is none.
+  for (const file of files) await refuseForeign(file);
+  const argv = [process.execPath, program, "assistant", "--user", ...flags];
+  const written: Written[] = [await writeOwned(paths.unit, unitText(argv))];
+  for (const { name, file } of paths.services)
+    written.push(await writeOwned(file, serviceText(name, argv)));
+  const isNew = written.some((what) => what !== "same");
+  await cli.print(`${isNew ? "wrote" : "nothing new in"} ${paths.unit}`);
+  await cli.print(
+    `${isNew ? "wrote" : "nothing new in"} ${paths.services.length} services of the session bus beside ${paths.services[0]?.file ?? ""}`,
+  );
+  if (/[/\\](_npx|\.npm)[/\\]/.test(program))
+    cli.note(
+      "this copy of Berth lies in a cache of npm, and may be gone one day: install Berth in a place of its own, and run this again from there",
+    );
+  if (!starts) {
+    await cli.print("whoever calls one of its names on the session bus starts it");
+    return;
+  }
+  await start(cli, isNew);
+}
+
+/** Takes away what the installation wrote. What the companion keeps stays. */
+export async function uninstallCompanion(cli: Cli): Promise<void> {
+  const { environment } = cli.io;
+  const paths = installPaths(environment);
+  // While the unit is still known: systemd ends what it has started.
+  await tellUserManager(["disable", "--now", COMPANION_UNIT], environment);
+  let removed = 0;
+  for (const file of [...paths.services.map((service) => service.file), paths.unit]) {
+    if (await removeOwned(file)) removed++;
+  }
+  await tellUserManager(["daemon-reload"], environment);
+  await cli.print(
+    removed === 0
+      ? "the companion is not installed"
+      : `removed ${removed} files; ledger, keys, memory and settings are as they were`,
+  );
+}
+
+async function start(cli: Cli, isNew: boolean): Promise<void> {
+  const { environment } = cli.io;
+  const reloaded = await tellUserManager(["daemon-reload"], environment);
+  if (reloaded.kind === "absent") {
+    await cli.print(
+      "no systemd runs for this user: whoever calls one of its names on the session bus starts it",
+    );
+    return;
+  }
+  const steps = [
+    ["enable", COMPANION_UNIT],
+    // Also one that runs already takes up what is new.
+    [isNew ? "restart" : "start", COMPANION_UNIT],
+  ];
+  for (const step of steps) {
+    const answer = await tellUserManager(step, environment);
+    if (answer.kind === "done") continue;
+    cli.note(
+      `systemctl --user ${step.join(" ")} failed: ${answer.message}\nsee: journalctl --user -u ${COMPANION_UNIT}`,
+    );
+    cli.exitCode = 1;
+    return;
+  }
+  await cli.print(`${COMPANION_UNIT} runs, and is started at each login`);
+}
+
+const program = join(import.meta.dirname, "../../../../bin/berth");
