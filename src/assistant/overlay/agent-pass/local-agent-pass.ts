@@ -1,0 +1,189 @@
+import { randomBytes } from "node:crypto";
+import { canonicalJson } from "../../../base/canonical.ts";
+import type { Logger } from "../../../base/logger.ts";
+import { TaskGroup } from "../../../base/task-group.ts";
+import type { AgentService, CallDetail } from "../../agent/port.ts";
+import { AssistantError, type AssistantErrorCode } from "../../errors.ts";
+import type { InferenceService } from "../../inference/service-port.ts";
+import type { TurnCall } from "../port.ts";
+import { candidatesFor, type Declarations } from "./candidates.ts";
+import { Chain } from "./chain.ts";
+import type { PastStep } from "./choice-prompt.ts";
+import { type Choice, Chooser } from "./chooser.ts";
+import type { AgentPass, PassOutcome, PassResult, PassTurn } from "./port.ts";
+import { resultText } from "./result-text.ts";
+import { ToolCalls } from "./tool-calls.ts";
+
+export interface PassLimits {
+  /** Questions to the model. */
+  readonly steps: number;
+  /** Calls, or answers that are no choice, that may fail one after the other. */
+  readonly failuresInARow: number;
+  readonly tools: number;
+  /** Of one result, in UTF-8. */
+  readonly resultBytes: number;
+}
+
+export const passLimits: PassLimits = {
+  steps: 5,
+  failuresInARow: 2,
+  tools: 8,
+  resultBytes: 16 * 1024,
+};
+
+export interface LocalAgentPassOptions {
+  /** Of local models only: nothing that is asked here leaves the machine. */
+  readonly inference: InferenceService;
+  readonly agent: AgentService;
+  readonly declarations: Declarations;
+  readonly logger: Logger;
+  readonly limits?: Partial<PassLimits>;
+}
+
+/** There is no local model, and nothing is wrong with the question. */
+const withoutModel: ReadonlySet<AssistantErrorCode> = new Set([
+  "no_model",
+  "model_unusable",
+  "model_unsuitable",
+  "insufficient_memory",
+  "unreachable",
+  // Not even the little that is tried last has room in its context.
+  "context_length_exceeded",
+]);
+
+/** What the agent says of a call itself; everything else may be in the words of an app. */
+const ownWords: ReadonlySet<CallDetail["code"]> = new Set([
+  "unknown_app",
+  "unknown_tool",
+  "bad_json",
+  "invalid_args",
+  "app_disabled",
+  "tool_disabled",
+  "rate_limited",
+  "too_many_parked",
+  "paused",
+]);
+
+/** One turn's way so far. */
+interface Progress {
+  readonly chain: Chain;
+  readonly past: PastStep[];
+  readonly results: PassResult[];
+  failuresInARow: number;
+  /** The last call that was asked for, with its arguments. */
+  lastCall: string | undefined;
+}
+
+/**
+ * Chooses tools with a local model, step by step: it sees the wish, what was found for it, and what its calls
+ * have come to, and answers with one call or with none. What it is shown are words of strangers, and what it answers
+ * is at most a wish of their making; so nothing depends on it that matters: tier, provenance and a person's answer
+ * decide about each call, in the agent.
+ */
+export class LocalAgentPass implements AgentPass, AsyncDisposable {
+  readonly #agent: AgentService;
+  readonly #declarations: Declarations;
+  readonly #logger: Logger;
+  readonly #limits: PassLimits;
+  readonly #chooser: Chooser;
+  readonly #calls: ToolCalls;
+  readonly #tasks: TaskGroup;
+
+  constructor(options: LocalAgentPassOptions) {
+    const { agent, inference, logger } = options;
+    this.#agent = agent;
+    this.#declarations = options.declarations;
+    this.#logger = logger;
+    this.#limits = { ...passLimits, ...options.limits };
+    this.#chooser = new Chooser({ inference });
+    this.#tasks = new TaskGroup((err, task) => logger.warn({ err, task }, "a call was left"));
+    this.#calls = new ToolCalls({ agent, tasks: this.#tasks, logger });
+  }
+
+  async run(turn: PassTurn, signal: AbortSignal): Promise<PassOutcome> {
+    signal.throwIfAborted();
+    const candidates = await candidatesFor(
+      turn.prompt,
+      { agent: this.#agent, declarations: this.#declarations },
+      { toolsMax: this.#limits.tools, signal },
+    );
+    const progress: Progress = {
+      chain: new Chain(turn.provenance),
+      past: [],
+      results: [],
+      failuresInARow: 0,
+      lastCall: undefined,
+    };
+    const question = {
+      wish: turn.prompt,
+      found: turn.context,
+      candidates,
+      past: progress.past,
+      boundary: randomBytes(12).toString("hex"),
+    };
+    for (let step = 0; step < this.#limits.steps && candidates.length > 0; step += 1) {
+      if (!progress.chain.fits) {
+        this.#logger.warn({}, "a turn's provenance is too long for a call, so it calls no tools");
+        break;
+      }
+      let choice: Choice;
+      try {
+        choice = await this.#chooser.choose(question, turn.model, signal);
+      } catch (error) {
+        if (!(error instanceof AssistantError) || !withoutModel.has(error.code)) throw error;
+        this.#logger.debug({ code: error.code }, "no local model chooses tools");
+        return outcomeOf(progress, progress.results.length > 0);
+      }
+      if (choice.kind === "none") break;
+      const isDone =
+        choice.kind === "call"
+          ? await this.#call(choice, turn, progress, signal)
+          : failed(progress, { choice: undefined, outcome: `not done: ${choice.why}` });
+      if (isDone || progress.failuresInARow >= this.#limits.failuresInARow) break;
+    }
+    return outcomeOf(progress, true);
+  }
+
+  /** Waits for calls that are being taken back. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#tasks[Symbol.asyncDispose]();
+  }
+
+  /** Whether the pass ends with it. */
+  async #call(
+    { candidate, args }: Choice & { readonly kind: "call" },
+    turn: PassTurn,
+    progress: Progress,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { appId, tool, name } = candidate;
+    const call = `${name} ${canonicalJson(args)}`;
+    // It goes round in circles.
+    if (call === progress.lastCall) return true;
+    progress.lastCall = call;
+    const provenance = progress.chain.labels;
+    const argsJson = JSON.stringify(args);
+    const request = { appId, tool, argsJson, actor: "overlay", provenance };
+    const { callId, status, detail } = await this.#calls.call(request, turn, signal);
+    const text = resultText(detail, this.#limits.resultBytes);
+    const told: TurnCall = { call_id: callId, app_id: appId, tool, status };
+    progress.results.push({ call: told, text });
+    if (!ownWords.has(detail.code)) progress.chain.addApp(appId);
+    const past = { choice: JSON.stringify({ tool: name, args }), outcome: text };
+    if (status !== "executed") return failed(progress, past);
+    progress.past.push(past);
+    progress.failuresInARow = 0;
+    return false;
+  }
+}
+
+/** Told to the model, which may do better with the next step. */
+function failed(progress: Progress, past: PastStep): false {
+  progress.past.push(past);
+  progress.failuresInARow += 1;
+  return false;
+}
+
+function outcomeOf({ results }: Progress, isAvailable: boolean): PassOutcome {
+  return { isAvailable, calls: results.map(({ call }) => call), results };
+}
