@@ -1,0 +1,195 @@
+import { join } from "node:path";
+import {
+  type Durability,
+  type Migration,
+  migrate,
+  openDatabase,
+  type SqliteDatabase,
+} from "../../../base/sqlite.ts";
+import { type DataClass, dataClasses } from "../../data-class.ts";
+import type { AddressClass, Provider } from "../port.ts";
+import { storageFailure } from "./storage-failure.ts";
+
+const things = { what: "what is known of remote providers", file: "remote.db" };
+
+/** When a provider was last used is for people: it is written no more often than this, and at the end. */
+const USED_WRITTEN_EVERY_MS = 60_000;
+
+const migrations: readonly Migration[] = [
+  `
+  -- Providers that somebody added; those that Berth knows by itself are not here.
+  CREATE TABLE provider (
+    number        INTEGER PRIMARY KEY,
+    id            TEXT NOT NULL UNIQUE,
+    display_name  TEXT NOT NULL,
+    base_url      TEXT NOT NULL,
+    address_class TEXT NOT NULL CHECK (address_class IN ('public', 'loopback', 'private'))
+  ) STRICT;
+
+  -- What may leave the machine. A class that is not here may not.
+  CREATE TABLE allowed (
+    data_class TEXT PRIMARY KEY
+  ) STRICT;
+
+  -- Of any provider, built in or added.
+  CREATE TABLE used (
+    provider TEXT PRIMARY KEY,
+    last_ms  INTEGER NOT NULL
+  ) STRICT;
+  `,
+];
+
+interface Used {
+  lastMs: number;
+  isWritten: boolean;
+  /** When writing it was tried last; undefined: not by this process. */
+  triedMs: number | undefined;
+}
+
+interface ProviderRow {
+  readonly id: string;
+  readonly displayName: string;
+  readonly baseUrl: string;
+  readonly addressClass: AddressClass;
+}
+
+/**
+ * Providers that people added, what may leave the machine, and when which provider was last used:
+ * `<dir>/remote.db`. A write that has returned is on the disk. Throws AssistantError `storage_failed` where
+ * the file cannot be used, and `busy` where another program holds it for more than five seconds.
+ */
+export class RemoteStore implements Disposable {
+  readonly #db: SqliteDatabase;
+  readonly #used = new Map<string, Used>();
+
+  constructor(options: { readonly dir: string; readonly durability?: Durability }) {
+    const { dir, durability = "full" } = options;
+    this.#db = openStoreFile(join(dir, things.file), durability);
+    this.#do((db) => {
+      for (const { provider, lastMs } of db
+        .prepare<[], { provider: string; lastMs: number }>(
+          "SELECT provider, last_ms AS lastMs FROM used",
+        )
+        .all())
+        this.#used.set(provider, { lastMs, isWritten: true, triedMs: undefined });
+    });
+  }
+
+  /** In the order in which they were added. */
+  providers(): readonly Provider[] {
+    const rows = this.#do((db) =>
+      db
+        .prepare<[], ProviderRow>(
+          `SELECT id, display_name AS displayName, base_url AS baseUrl, address_class AS addressClass
+           FROM provider ORDER BY number`,
+        )
+        .all(),
+    );
+    return rows.map((row) => ({ ...row, builtin: false, auth: "key" }));
+  }
+
+  /** False: there is one of this id, which stays as it is. */
+  addProvider(
+    provider: Pick<Provider, "id" | "displayName" | "baseUrl" | "addressClass">,
+  ): boolean {
+    const { id, displayName, baseUrl, addressClass } = provider;
+    return this.#do((db) => {
+      const { changes } = db
+        .prepare(
+          `INSERT INTO provider (id, display_name, base_url, address_class) VALUES (?, ?, ?, ?)
+           ON CONFLICT (id) DO NOTHING`,
+        )
+        .run(id, displayName, baseUrl, addressClass);
+      return changes === 1;
+    });
+  }
+
+  /** With all that is known of it. False: there was none. */
+  removeProvider(id: string): boolean {
+    const isRemoved = this.#do((db) =>
+      db
+        .transaction(() => {
+          db.prepare("DELETE FROM used WHERE provider = ?").run(id);
+          return db.prepare("DELETE FROM provider WHERE id = ?").run(id).changes === 1;
+        })
+        .immediate(),
+    );
+    this.#used.delete(id);
+    return isRemoved;
+  }
+
+  /** The classes that may leave the machine; none at first. */
+  allowed(): readonly DataClass[] {
+    const rows = this.#do((db) =>
+      db.prepare<[], string>("SELECT data_class FROM allowed").pluck().all(),
+    );
+    return dataClasses.filter((scope) => rows.includes(scope));
+  }
+
+  setConsent(scope: DataClass, isAllowed: boolean): void {
+    const sql = isAllowed
+      ? "INSERT INTO allowed (data_class) VALUES (?) ON CONFLICT DO NOTHING"
+      : "DELETE FROM allowed WHERE data_class = ?";
+    this.#do((db) => db.prepare(sql).run(scope));
+  }
+
+  /** Milliseconds since the Unix epoch; undefined: never. */
+  lastUsedMs(providerId: string): number | undefined {
+    return this.#used.get(providerId)?.lastMs;
+  }
+
+  /**
+   * Costs a flush once a minute for each provider; a crash may lose that minute. Never throws: no request
+   * fails over this.
+   */
+  noteUsed(providerId: string, nowMs: number): void {
+    const { triedMs } = this.#used.get(providerId) ?? {};
+    // Also where the clock was set back.
+    const isDue = triedMs === undefined || Math.abs(nowMs - triedMs) >= USED_WRITTEN_EVERY_MS;
+    const used = { lastMs: nowMs, isWritten: false, triedMs: isDue ? nowMs : triedMs };
+    this.#used.set(providerId, used);
+    if (isDue) this.#writeUsed(providerId, used);
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#db.open) return;
+    for (const [id, used] of this.#used) if (!used.isWritten) this.#writeUsed(id, used);
+    this.#db.close();
+  }
+
+  #writeUsed(providerId: string, used: Used): void {
+    try {
+      this.#db
+        .prepare(
+          `INSERT INTO used (provider, last_ms) VALUES (?, ?)
+           ON CONFLICT (provider) DO UPDATE SET last_ms = excluded.last_ms`,
+        )
+        .run(providerId, used.lastMs);
+      used.isWritten = true;
+    } catch {
+      // Tried again in a minute; what matters says itself that the disk is full.
+    }
+  }
+
+  #do<T>(work: (db: SqliteDatabase) => T): T {
+    try {
+      return work(this.#db);
+    } catch (error) {
+      throw storageFailure(error, things);
+    }
+  }
+}
+
+function openStoreFile(file: string, durability: Durability): SqliteDatabase {
+  let db: SqliteDatabase | undefined;
+  try {
+    db = openDatabase({ file, durability });
+    // What is removed is overwritten: an address of somebody's own network says something of him.
+    db.pragma("secure_delete = ON");
+    migrate(db, migrations);
+    return db;
+  } catch (error) {
+    db?.close();
+    throw storageFailure(error, things);
+  }
+}

@@ -1,0 +1,67 @@
+import { AssistantError } from "../../errors.ts";
+import type { Credential } from "./port.ts";
+
+/** Longer than any key or token that a provider gives out. */
+const SECRET_BYTES_MAX = 16 * 1024;
+/** What a date can be. */
+const TIME_MS_MAX = 8.64e15;
+
+/** Throws `invalid_request` for what no provider gives out; the message holds nothing of it. */
+export function checkCredential(credential: Credential): void {
+  if (credential.kind === "key") {
+    checkSecret("key", credential.key);
+    return;
+  }
+  checkSecret("access_token", credential.accessToken);
+  if (credential.refreshToken !== undefined) checkSecret("refresh_token", credential.refreshToken);
+  checkSecret("client_id", credential.clientId);
+  const { expiresAtMs = 0 } = credential;
+  if (!(Math.abs(expiresAtMs) <= TIME_MS_MAX) || !Number.isInteger(expiresAtMs))
+    throw refused("expires_at", "is no time");
+}
+
+/** As it is sealed. */
+export function credentialText(credential: Credential): string {
+  return JSON.stringify(
+    credential.kind === "key"
+      ? [credential.key]
+      : [
+          credential.accessToken,
+          credential.refreshToken ?? null,
+          credential.expiresAtMs ?? null,
+          credential.clientId,
+        ],
+  );
+}
+
+/** Of a text that has been opened, and so is one that `credentialText` has made. */
+export function credentialOf(kind: Credential["kind"], text: string): Credential {
+  if (kind === "key") {
+    const [key]: [string] = JSON.parse(text);
+    return { kind, key };
+  }
+  const [accessToken, refreshToken, expiresAtMs, clientId]: [
+    string,
+    string | null,
+    number | null,
+    string,
+  ] = JSON.parse(text);
+  return {
+    kind,
+    accessToken,
+    refreshToken: refreshToken ?? undefined,
+    expiresAtMs: expiresAtMs ?? undefined,
+    clientId,
+  };
+}
+
+function checkSecret(param: string, text: string): void {
+  const bytes = Buffer.byteLength(text);
+  if (bytes === 0) throw refused(param, "is empty");
+  if (bytes > SECRET_BYTES_MAX)
+    throw refused(param, `has ${bytes} bytes; at most ${SECRET_BYTES_MAX} are possible`);
+}
+
+function refused(param: string, what: string): AssistantError {
+  return new AssistantError("invalid_request", `${param} ${what}`, { param });
+}

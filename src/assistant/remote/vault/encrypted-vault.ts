@@ -1,0 +1,236 @@
+import { type Clock, delay, timestamp } from "../../../base/clock.ts";
+import type { Environment } from "../../../base/environment.ts";
+import type { Logger } from "../../../base/logger.ts";
+import type { SessionBus } from "../../../base/session-bus/port.ts";
+import type { Durability } from "../../../base/sqlite.ts";
+import { AssistantError } from "../../errors.ts";
+import type { CredentialState, Protection } from "../port.ts";
+import { isBusy, storageFailure } from "../store/storage-failure.ts";
+import { checkCredential, credentialOf, credentialText } from "./credential-text.ts";
+import { KeyFile } from "./key-file.ts";
+import type { KeySource } from "./key-source.ts";
+import { MasterKey } from "./master-key.ts";
+import type { Credential, CredentialOwner, Vault } from "./port.ts";
+import { SecretService } from "./secret-service/secret-service.ts";
+import { SystemdCredential } from "./systemd-credential.ts";
+import { type CredentialRow, VaultFile } from "./vault-file.ts";
+import { SealBrokenError, type SealedPlace } from "./vault-key.ts";
+
+export interface EncryptedVaultOptions {
+  /** The companion's data directory, absolute; gets `vault.db`, and `vault-key` where nothing better is there. */
+  readonly dir: string;
+  /** For `CREDENTIALS_DIRECTORY`. */
+  readonly environment: Environment;
+  /** Where a keyring may be. */
+  readonly sessionBus?: SessionBus | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly durability?: Durability;
+}
+
+/** How long a call waits for another program that holds the database. */
+const BUSY_MS_MAX = 5_000;
+const BUSY_RETRY_MS = 25;
+const things = { what: "the vault of credentials", file: "vault.db" };
+const nothing: CredentialState = { present: false, kind: null, set_at: null, expires_at: null };
+
+/**
+ * Credentials in `vault.db`, each sealed with AES-256-GCM and bound to its provider and origin. The master
+ * key is a systemd credential, in the desktop's keyring, or in a file, whichever is there first when the
+ * first credential is stored; from then on it is that one.
+ *
+ * The database is opened once; `describe` and `remove` need no key. Writes happen one after the other.
+ */
+export class EncryptedVault implements Vault, AsyncDisposable {
+  readonly #file: VaultFile;
+  readonly #master: MasterKey;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #ending: AbortController;
+  #lastWrite: Promise<unknown> = Promise.resolve();
+  /** Something was overwritten or deleted that may still be in a file. */
+  #hasRemains = true;
+
+  /**
+   * Rejects with `storage_failed` where the database cannot be used. Without its key the vault opens, and is
+   * locked; a keyring that does not answer holds this up for five seconds.
+   */
+  static async open(options: EncryptedVaultOptions): Promise<EncryptedVault> {
+    let file: VaultFile | undefined;
+    try {
+      file = new VaultFile(options.dir, options.durability ?? "full");
+      const vault = new EncryptedVault(file, options);
+      await vault.#master.look();
+      // Of a daemon that ended between a change and its rewriting.
+      await vault.#tidy().catch(() => undefined);
+      return vault;
+    } catch (error) {
+      file?.close();
+      throw storageFailure(error, things);
+    }
+  }
+
+  private constructor(file: VaultFile, options: EncryptedVaultOptions) {
+    const { dir, environment, sessionBus, clock, logger } = options;
+    this.#file = file;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#ending = new AbortController();
+    const { vaultId } = file;
+    const sources: KeySource[] = [new SystemdCredential(environment)];
+    if (sessionBus) sources.push(new SecretService(sessionBus, vaultId));
+    sources.push(new KeyFile(dir));
+    this.#master = new MasterKey({
+      vaultId,
+      sources,
+      record: () => file.masterRecord(),
+      logger,
+      signal: this.#ending.signal,
+    });
+  }
+
+  put(owner: CredentialOwner, credential: Credential): Promise<void> {
+    return this.#write(async () => {
+      checkCredential(credential);
+      const { key, record } = await this.#master.heldOrMade();
+      const place: SealedPlace = {
+        providerId: owner.id,
+        origin: owner.origin,
+        kind: credential.kind,
+        setAtMs: this.#clock.now(),
+        expiresAtMs: (credential.kind === "oauth" ? credential.expiresAtMs : undefined) ?? null,
+      };
+      const { providerId: provider, ...rest } = place;
+      const sealed = key.seal(credentialText(credential), place);
+      await this.#patiently(() => this.#file.put({ provider, ...rest, sealed }, record));
+      this.#hasRemains = true;
+      // It is stored; that the former one is gone from the files too can wait.
+      await this.#tidy().catch((error: unknown) => {
+        const failure = storageFailure(error, things);
+        this.#logger.warn(
+          { reason: failure.message, err: failure.cause },
+          "what an overwritten credential has left in the vault's files cannot be removed; will retry",
+        );
+      });
+    });
+  }
+
+  async get(owner: CredentialOwner): Promise<Credential | undefined> {
+    try {
+      const row = await this.#patiently(() => this.#file.get(owner.id));
+      if (row?.origin !== owner.origin) return undefined;
+      const { key } = await this.#master.held();
+      return credentialOf(row.kind, key.open(row.sealed, placeOf(row)));
+    } catch (error) {
+      throw this.#failure(error, owner.id);
+    }
+  }
+
+  remove(providerId: string): Promise<boolean> {
+    return this.#write(async () => {
+      // Whoever has lost the key begins anew by clearing everything.
+      const forgetMaster = !this.#master.isHeld;
+      const isRemoved = await this.#patiently(() =>
+        this.#file.remove(providerId, { forgetMaster }),
+      );
+      this.#hasRemains ||= isRemoved;
+      await this.#tidy().catch((error: unknown) => {
+        throw notGone(error);
+      });
+      if (forgetMaster && isRemoved) await this.#master.look();
+      return isRemoved;
+    });
+  }
+
+  describe(providerId: string): CredentialState {
+    let row: CredentialRow | undefined;
+    try {
+      row = this.#file.get(providerId);
+    } catch (error) {
+      throw this.#failure(error, providerId);
+    }
+    if (!row) return nothing;
+    return {
+      present: true,
+      kind: row.kind,
+      set_at: timestamp(row.setAtMs),
+      expires_at: row.expiresAtMs === null ? null : timestamp(row.expiresAtMs),
+    };
+  }
+
+  protection(): Protection {
+    return this.#master.protection;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#ending.signal.aborted) return;
+    this.#ending.abort(ended());
+    await this.#lastWrite;
+    this.#file.close();
+  }
+
+  async #write<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#lastWrite.then(work);
+    this.#lastWrite = done.catch(() => undefined);
+    try {
+      return await done;
+    } catch (error) {
+      throw this.#failure(error, undefined);
+    }
+  }
+
+  async #tidy(): Promise<void> {
+    if (!this.#hasRemains) return;
+    await this.#patiently(() => this.#file.rewrite());
+    this.#hasRemains = false;
+  }
+
+  /** Does `work`, which is safe to do again, until no other program holds the database. */
+  async #patiently<T>(work: () => T): Promise<T> {
+    for (const deadline = this.#clock.now() + BUSY_MS_MAX; ; ) {
+      this.#ending.signal.throwIfAborted();
+      try {
+        return work();
+      } catch (error) {
+        if (!isBusy(error) || this.#clock.now() >= deadline) throw error;
+        await delay(this.#clock, BUSY_RETRY_MS, this.#ending.signal);
+      }
+    }
+  }
+
+  #failure(error: unknown, providerId: string | undefined): AssistantError {
+    if (this.#ending.signal.aborted) return ended();
+    if (error instanceof SealBrokenError) {
+      this.#logger.error({ provider: providerId }, "a stored credential is damaged");
+      return new AssistantError(
+        "storage_failed",
+        `the stored credential of ${providerId} is damaged; set its key, or sign in, anew`,
+      );
+    }
+    const failure = storageFailure(error, things);
+    if (failure !== error)
+      this.#logger.error(
+        { reason: failure.message, err: failure.cause },
+        "the vault cannot be used",
+      );
+    return failure;
+  }
+}
+
+function placeOf({ provider, origin, kind, setAtMs, expiresAtMs }: CredentialRow): SealedPlace {
+  return { providerId: provider, origin, kind, setAtMs, expiresAtMs };
+}
+
+/** The row is not there any more; what it held may be. */
+function notGone(error: unknown): unknown {
+  if (!isBusy(error)) return error;
+  return new AssistantError(
+    "storage_failed",
+    "the credential is removed, but another program reads the vault's database, so its encrypted form is still in a file; end that program, then clear it again",
+    { cause: error },
+  );
+}
+
+function ended(): AssistantError {
+  return new AssistantError("shutting_down", "the assistant is ending; nothing was done");
+}

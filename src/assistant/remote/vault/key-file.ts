@@ -1,0 +1,96 @@
+import { constants } from "node:fs";
+import { type FileHandle, link, open, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { syncFolder } from "../../../base/whole-files.ts";
+import { type FoundKey, KeyNotKeptError, type KeySource } from "./key-source.ts";
+import { MASTER_KEY_BYTES } from "./vault-key.ts";
+
+const NAME = "vault-key";
+const UNFINISHED = "vault-key.new";
+
+/**
+ * 32 bytes in a file of the data directory, for machines that have nothing better: they keep the credentials
+ * from whoever gets the database without this file, and from nobody else.
+ */
+export class KeyFile implements KeySource {
+  readonly name = "file";
+  readonly #dir: string;
+  readonly #uid: number;
+
+  constructor(dir: string, uid: number = process.geteuid?.() ?? 0) {
+    this.#dir = dir;
+    this.#uid = uid;
+  }
+
+  async look(): Promise<FoundKey> {
+    let handle: FileHandle | undefined;
+    try {
+      // A link could lead to a file of anybody's, and a pipe would be waited for.
+      const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+      handle = await open(join(this.#dir, NAME), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+      return await this.#read(handle);
+    } catch (error) {
+      const code = codeOf(error);
+      if (code === "ENOENT") return { state: "empty" };
+      if (code === "ELOOP") return locked("is a link; put the file itself in its place");
+      return locked(`cannot be read (${code}); check its owner and the disk`);
+    } finally {
+      await handle?.close();
+    }
+  }
+
+  /** Never over another: whoever is second is refused. */
+  async keep(key: Buffer): Promise<void> {
+    const unfinished = join(this.#dir, UNFINISHED);
+    try {
+      // Of a process that was killed here.
+      await rm(unfinished, { force: true });
+      const handle = await open(unfinished, "wx", 0o600);
+      try {
+        await handle.chmod(0o600); // the umask may have taken more
+        await handle.writeFile(key);
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      // In place of a rename, which would replace a file that is there.
+      await link(unfinished, join(this.#dir, NAME));
+      await rm(unfinished);
+      await syncFolder(this.#dir);
+    } catch (error) {
+      await rm(unfinished, { force: true }).catch(() => {});
+      throw new KeyNotKeptError(
+        `the file ${NAME} cannot be made (${codeOf(error)}); check the disk and the permissions of the assistant's data directory`,
+        error,
+      );
+    }
+  }
+
+  async #read(handle: FileHandle): Promise<FoundKey> {
+    const found = await handle.stat();
+    if (!found.isFile()) return locked("is no file; put the key's file in its place");
+    if (found.uid !== this.#uid)
+      return locked("belongs to another user; give it to the user who runs the assistant");
+    if ((found.mode & 0o7777) !== 0o600)
+      return locked(
+        `has the mode 0${(found.mode & 0o7777).toString(8)}, so others may have read it; when you trust it still: chmod 600 ${NAME}`,
+      );
+    if (found.size !== MASTER_KEY_BYTES)
+      return locked(
+        `has ${found.size} bytes in place of ${MASTER_KEY_BYTES}; bring it back from a backup`,
+      );
+    const key = Buffer.alloc(MASTER_KEY_BYTES);
+    const { bytesRead } = await handle.read(key, 0, MASTER_KEY_BYTES, 0);
+    return bytesRead === MASTER_KEY_BYTES
+      ? { state: "key", key }
+      : locked("was cut while it was read; bring it back from a backup");
+  }
+}
+
+function locked(what: string): FoundKey {
+  return { state: "locked", why: `the file ${NAME} in the assistant's data directory ${what}` };
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "no code";
+}

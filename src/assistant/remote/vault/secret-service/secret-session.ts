@@ -1,0 +1,83 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  getDiffieHellman,
+  hkdfSync,
+  randomBytes,
+} from "node:crypto";
+import type { BusValue } from "../../../../base/session-bus/port.ts";
+import { isList, isVariant, textOf } from "../../../../base/session-bus/values.ts";
+import type { SecretsCall } from "./bus-secrets.ts";
+
+const ALGORITHM = "dh-ietf1024-sha256-aes128-cbc-pkcs7";
+const SERVICE = "/org/freedesktop/secrets";
+const IV_BYTES = 16;
+
+/** The Secret Service has said something that is not in its specification. */
+export class SecretProtocolError extends Error {}
+
+/**
+ * A session of the Secret Service's specification, in which secrets travel encrypted: both sides agree on a
+ * key in the second Oakley group, so that whoever merely watches the bus learns nothing.
+ */
+export class SecretSession {
+  readonly path: string;
+  readonly #key: Buffer;
+
+  /** Rejects as SessionBus.call does, with SecretProtocolError, and for a public key that is none. */
+  static async open(call: SecretsCall): Promise<SecretSession> {
+    const ours = getDiffieHellman("modp2");
+    ours.generateKeys();
+    const [output, path] = await call(
+      SERVICE,
+      "org.freedesktop.Secret.Service.OpenSession",
+      "sv",
+      ALGORITHM,
+      { signature: "ay", value: [...ours.getPublicKey()] },
+    );
+    if (output === undefined || !isVariant(output) || output.signature !== "ay")
+      throw new SecretProtocolError("the Secret Service sent no public key");
+    // Padded to the length of the prime, as the others do it; no salt, no info.
+    const shared = ours.computeSecret(bytesOf(output.value));
+    const key = Buffer.from(hkdfSync("sha256", shared, "", "", 16));
+    shared.fill(0);
+    return new SecretSession(textOf(path), key);
+  }
+
+  private constructor(path: string, key: Buffer) {
+    this.path = path;
+    this.#key = key;
+  }
+
+  /** As the struct `(oayays)` that the service takes. */
+  secretOf(text: string): BusValue {
+    const iv = randomBytes(IV_BYTES);
+    const cipher = createCipheriv("aes-128-cbc", this.#key, iv);
+    const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+    return [this.path, [...iv], [...sealed], "text/plain"];
+  }
+
+  /** Of such a struct. Throws SecretProtocolError. */
+  textOfSecret(secret: BusValue | undefined): string {
+    if (secret === undefined || !isList(secret))
+      throw new SecretProtocolError("the Secret Service sent no secret");
+    const [, iv, sealed] = secret;
+    try {
+      const decipher = createDecipheriv("aes-128-cbc", this.#key, bytesOf(iv));
+      return Buffer.concat([decipher.update(bytesOf(sealed)), decipher.final()]).toString("utf8");
+    } catch {
+      throw new SecretProtocolError("the Secret Service sent a secret that cannot be decrypted");
+    }
+  }
+
+  /** The service forgets the session by itself when the connection ends, so failing matters to nobody. */
+  async close(call: SecretsCall): Promise<void> {
+    this.#key.fill(0);
+    await call(this.path, "org.freedesktop.Secret.Session.Close", "").catch(() => undefined);
+  }
+}
+
+function bytesOf(value: BusValue | undefined): Buffer {
+  if (value === undefined || !isList(value)) throw new SecretProtocolError("no bytes");
+  return Buffer.from(value.map(Number));
+}

@@ -1,0 +1,43 @@
+import { readFile } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
+import type { Environment } from "../../../base/environment.ts";
+import type { FoundKey, KeySource } from "./key-source.ts";
+import { MASTER_KEY_BYTES } from "./vault-key.ts";
+
+const CREDENTIAL = "berth.vault-key";
+
+/**
+ * 32 bytes that systemd hands to the service, decrypted, in a folder that lives in memory only. For a user's
+ * unit (systemd 256 or newer):
+ *
+ *     head -c 32 /dev/urandom | systemd-creds encrypt --user --name=berth.vault-key - ~/.config/berth.vault-key.cred
+ *     # in the unit: LoadCredentialEncrypted=berth.vault-key:%h/.config/berth.vault-key.cred
+ */
+export class SystemdCredential implements KeySource {
+  readonly name = "systemd-credential";
+  readonly #folder: string | undefined;
+
+  constructor(environment: Environment) {
+    const folder = environment["CREDENTIALS_DIRECTORY"];
+    this.#folder = folder !== undefined && isAbsolute(folder) ? folder : undefined;
+  }
+
+  async look(): Promise<FoundKey> {
+    if (this.#folder === undefined) return { state: "absent" };
+    try {
+      const key = await readFile(join(this.#folder, CREDENTIAL));
+      if (key.length === MASTER_KEY_BYTES) return { state: "key", key };
+      return {
+        state: "locked",
+        why: `the systemd credential ${CREDENTIAL} has ${key.length} bytes in place of ${MASTER_KEY_BYTES}; make it anew with: head -c 32 /dev/urandom | systemd-creds encrypt`,
+      };
+    } catch (error) {
+      const code = error instanceof Error && "code" in error ? String(error.code) : "no code";
+      if (code === "ENOENT" || code === "ENOTDIR") return { state: "absent" };
+      return {
+        state: "locked",
+        why: `the systemd credential ${CREDENTIAL} cannot be read (${code}); look at the unit's LoadCredential settings`,
+      };
+    }
+  }
+}
