@@ -5,6 +5,8 @@ import { Registry } from "prom-client";
 import type { Doors } from "../../src/assistant/inference/http/doors.ts";
 import type { InferenceHttpLimits } from "../../src/assistant/inference/http/http-context.ts";
 import { buildInferenceHttp } from "../../src/assistant/inference/http/server.ts";
+import { RoutedInference } from "../../src/assistant/inference/routing/routed-inference.ts";
+import type { InferenceService } from "../../src/assistant/inference/service-port.ts";
 import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { type Logger, silentLogger } from "../../src/base/logger.ts";
 import { ScriptedService } from "./scripted-service.ts";
@@ -26,16 +28,24 @@ export async function inferenceHttp(
     readonly logger?: Logger;
     readonly limits?: Partial<InferenceHttpLimits>;
     readonly doors?: Doors;
+    /** Models elsewhere, beside the scripted ones, as on the companion's port. */
+    readonly remote?: InferenceService;
+    readonly aliases?: ReadonlyMap<string, readonly string[]>;
   } = {},
 ): Promise<InferenceHttpWorld> {
   const service = new ScriptedService();
   const metrics = new Registry();
+  const { clock = systemClock, logger = silentLogger, remote, aliases = new Map() } = options;
+  const routed = remote
+    ? new RoutedInference({ local: service, remote, aliases: () => aliases, logger, clock })
+    : undefined;
   const server = buildInferenceHttp({
-    service,
+    service: routed ?? service,
     metrics,
-    clock: options.clock ?? systemClock,
-    logger: options.logger ?? silentLogger,
+    clock,
+    logger,
     version: "1.2.3",
+    ...(routed ? { routes: routed } : {}),
     ...(options.limits ? { limits: options.limits } : {}),
     ...(options.doors ? { doors: options.doors } : {}),
   });

@@ -273,6 +273,10 @@ describe("a chain", () => {
   });
 });
 
+const failing = (code: AssistantErrorCode) => async () => {
+  throw new AssistantError(code, "no list");
+};
+
 const info = (id: string, over: Partial<ModelInfo> = {}): ModelInfo => ({
   id,
   aliases: [],
@@ -285,10 +289,6 @@ const info = (id: string, over: Partial<ModelInfo> = {}): ModelInfo => ({
 });
 
 describe("the models", () => {
-  const failing = (code: AssistantErrorCode) => async () => {
-    throw new AssistantError(code, "no list");
-  };
-
   test("are the local ones, the aliases and the remote ones", async () => {
     const { local, remote, routed } = world({
       fast: ["default"],

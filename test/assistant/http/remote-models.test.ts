@@ -1,0 +1,190 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { AssistantError } from "../../../src/assistant/errors.ts";
+import {
+  dataOf,
+  type InferenceHttpWorld,
+  inferenceHttp,
+  RawClient,
+  rawPost,
+} from "../../support/inference-http.ts";
+import { accepted, Gate, ScriptedService } from "../../support/scripted-service.ts";
+
+const remoteModel = "remote:there:org/model:free";
+const chain = new Map([
+  ["both", ["tiny", remoteModel]],
+  ["here", ["tiny"]],
+]);
+
+let remote: ScriptedService;
+let world: InferenceHttpWorld;
+beforeEach(async () => {
+  remote = new ScriptedService();
+  remote.known = [];
+  world = await inferenceHttp({ remote, aliases: chain });
+});
+afterEach(() => world[Symbol.asyncDispose]());
+
+const chat = { messages: [{ role: "user", content: "hi" }] };
+const routes = [
+  ["/v1/chat/completions", chat],
+  ["/v1/completions", { prompt: "hi" }],
+  ["/v1/embeddings", { input: "hi" }],
+] as const;
+
+/** What either side was asked last, whichever it was. */
+function asked(): {
+  readonly isRemote: boolean;
+  readonly egress: unknown;
+  readonly further: unknown;
+} {
+  const ofRemote = [...remote.requests, ...remote.embeds].at(-1);
+  const request = ofRemote ?? [...world.service.requests, ...world.service.embeds].at(-1);
+  return { isRemote: ofRemote !== undefined, egress: request?.egress, further: request?.further };
+}
+
+const stray = { user: "ann", store: true, metadata: { a: "b" }, colour: "red", mirostat: 0 };
+const sent = { user: "ann", store: true, metadata: { a: "b" }, colour: "red" };
+
+describe.each(routes)("on %s", (path, body) => {
+  test("what only a provider may know goes to a remote model", async () => {
+    const response = await world.post(path, { ...body, ...stray, model: remoteModel });
+    expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
+    expect(asked()).toEqual({ isRemote: true, egress: undefined, further: sent });
+  });
+
+  test("it goes along where any model of a name is remote", async () => {
+    const response = await world.post(path, { ...body, ...stray, model: "both" });
+    expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
+    expect(asked()).toEqual({ isRemote: false, egress: undefined, further: sent });
+  });
+
+  test.each([undefined, "tiny", "here"])("nothing is different for %j", async (model) => {
+    const response = await world.post(path, { ...body, ...stray, model });
+    expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, "colour"]);
+    expect(asked()).toEqual({ isRemote: false, egress: undefined, further: undefined });
+  });
+
+  test("svc_scopes are what is in the request, beside the prompt", async () => {
+    const scopes = ["files", "memory", "files"];
+    await world.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
+    expect(asked().egress).toEqual({ classes: ["prompt", "files", "memory"], allowedOnce: [] });
+    remote.requests.length = 0;
+    remote.embeds.length = 0;
+    const local = await world.post(path, { ...body, svc_scopes: [] });
+    expect([local.status, local.headers.get("x-berth-ignored")]).toEqual([200, null]);
+    expect(asked()).toMatchObject({ isRemote: false, egress: { classes: ["prompt"] } });
+  });
+
+  test.each([
+    ["files", "svc_scopes", "has to be an array"],
+    [
+      ["prompt"],
+      "svc_scopes[0]",
+      'has to be one of "files", "mail", "calendar", "screen", "memory"',
+    ],
+    [["files", "secrets"], "svc_scopes[1]", "has to be one of"],
+    [[["files"]], "svc_scopes[0]", "has to be one of"],
+  ])("svc_scopes %j are refused", async (scopes, param, message) => {
+    const response = await world.post(path, { ...body, model: remoteModel, svc_scopes: scopes });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({
+      error: { code: "invalid_request", param, message: expect.stringContaining(message) },
+    });
+    expect(asked().isRemote).toBe(false);
+  });
+});
+
+test("what a local model's template takes goes to a provider by its own name", async () => {
+  const wishes = {
+    reasoning_effort: "low",
+    enable_thinking: false,
+    chat_template_kwargs: { depth: 2 },
+  };
+  await world.post("/v1/chat/completions", { ...chat, ...wishes, model: "both" });
+  expect(asked().further).toEqual(wishes);
+  const [prompt] = world.service.requests[0]?.prompts ?? [];
+  expect(prompt).toMatchObject({
+    variables: { depth: 2, reasoning_effort: "low", enable_thinking: false },
+  });
+});
+
+test("keys of messages, and options of a stream that is none, are told as ignored", async () => {
+  const response = await world.post("/v1/chat/completions", {
+    messages: [{ ...chat.messages[0], mood: 3 }],
+    model: remoteModel,
+    colour: "red",
+    stream_options: { include_usage: true },
+  });
+  expect(response.headers.get("x-berth-ignored")).toBe("stream_options, messages[].mood");
+  expect(asked().further).toEqual({ colour: "red" });
+});
+
+test("no parameter has the name of an object's own members", async () => {
+  const text = `{"messages":[{"role":"user","content":"x"}],"model":"${remoteModel}","constructor":1,"toString":2}`;
+  expect((await world.post("/v1/chat/completions", text)).status).toBe(200);
+  expect(Object.entries(asked().further ?? {})).toEqual([
+    ["constructor", 1],
+    ["toString", 2],
+  ]);
+});
+
+test.each(["tiny", remoteModel])("an image is refused for %s, in the same words", async (model) => {
+  const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
+  const response = await world.post("/v1/chat/completions", {
+    model,
+    messages: [{ role: "user", content: [{ type: "text", text: "what is this?" }, image] }],
+  });
+  expect(response.status).toBe(400);
+  expect(await response.json()).toEqual({
+    error: {
+      message:
+        "messages[0].content[1].type is not supported: image_url goes to no model, neither here nor elsewhere; send text",
+      type: "invalid_request_error",
+      param: "messages[0].content[1].type",
+      code: "unsupported_parameter",
+    },
+  });
+  expect([...remote.requests, ...world.service.requests]).toEqual([]);
+});
+
+test("both sides' models are listed, and found by their ids", async () => {
+  remote.known = [
+    {
+      id: remoteModel,
+      aliases: [],
+      createdSeconds: 3,
+      kind: "chat",
+      state: "idle",
+      contextTokens: undefined,
+      embeddingLength: undefined,
+    },
+  ];
+  const { data } = await world.openai.models.list();
+  expect(data.map(({ id, owned_by: owner }) => [id, owner])).toEqual(
+    ["tiny", "hub/org/embedder:q8", "both", "here", remoteModel].map((id) => [id, "berth"]),
+  );
+  for (const { id } of data) expect((await world.openai.models.retrieve(id)).id).toBe(id);
+});
+
+test("a remote model that takes long to its first word keeps its client waiting with comments", async () => {
+  await world[Symbol.asyncDispose]();
+  world = await inferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
+  const gate = new Gate();
+  remote.script = async function* () {
+    yield { ...accepted, model: remoteModel };
+    await gate.opened;
+    yield { type: "text", choice: 0, text: "late" };
+    throw new AssistantError("rate_limited", "too many", { retryAfterSeconds: 7 });
+  };
+  using client = new RawClient(world.port);
+  const body = JSON.stringify({ ...chat, model: remoteModel, stream: true });
+  client.write(rawPost("/v1/chat/completions", body));
+  const early = await client.until((text) => text.split(": waiting").length > 2);
+  expect(early).toMatch(/^HTTP\/1\.1 200 /);
+  expect(early).not.toContain("late");
+  gate.open();
+  const all = await client.until((text) => text.includes("rate_limited"));
+  const last: unknown = JSON.parse(dataOf(all).at(-1) ?? "");
+  expect(last).toMatchObject({ error: { code: "rate_limited", type: "rate_limit_error" } });
+  expect(all).not.toContain("[DONE]");
+});
