@@ -36,11 +36,17 @@ export class FakeBus implements Bus {
     const implementation = this.served.get(path)?.methods[method];
     if (!implementation) throw new Error(`nothing at ${path} answers ${method}`);
     const { signal } = this.#connection(connection);
-    return implementation({
-      caller: { connection, pid: 1, app: undefined },
-      args,
-      signal,
-    });
+    const onAnswered: (() => void)[] = [];
+    try {
+      return await implementation({
+        caller: { connection, pid: 1, app: undefined },
+        args,
+        signal,
+        whenAnswered: (callback) => void onAnswered.push(callback),
+      });
+    } finally {
+      for (const callback of onAnswered) callback();
+    }
   }
 
   property(path: string, name: string): BusValue | undefined {

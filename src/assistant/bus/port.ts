@@ -44,6 +44,11 @@ export interface BusCall {
   readonly args: readonly BusValue[];
   /** Aborts when the caller's connection goes away, and when the daemon ends. */
   readonly signal: AbortSignal;
+  /**
+   * Calls back once, when the answer has been handed to the bus or is not to come: what is emitted from then on
+   * reaches the caller after it.
+   */
+  readonly whenAnswered: (callback: () => void) => void;
 }
 
 export interface BusSignal {

@@ -79,6 +79,7 @@ export class Router {
     const { peer } = call;
     let unread = fds;
     let place: Disposable | undefined;
+    const onAnswered: (() => void)[] = [];
     try {
       const caller = await peer.caller();
       // A caller that asks for much at once must not cost the daemon its connection. Here too, or the
@@ -88,7 +89,8 @@ export class Router {
       peer.signal.throwIfAborted();
       const args = argumentsOf(call, fds);
       unread = [];
-      const outcome = target.run({ caller, args, signal: peer.signal });
+      const whenAnswered = (callback: () => void) => void onAnswered.push(callback);
+      const outcome = target.run({ caller, args, signal: peer.signal, whenAnswered });
       // What is there at once has no need to wait, and so never counts as running beside others.
       const values = outcome instanceof Promise ? await outcome : outcome;
       while (call.connection.isFull && !peer.signal.aborted) await call.connection.room();
@@ -99,6 +101,7 @@ export class Router {
     } finally {
       place?.[Symbol.dispose]();
     }
+    for (const callback of onAnswered) callback();
   }
 
   #refuse({ frame, connection, peer }: RoutedCall, error: unknown): void {

@@ -1,6 +1,6 @@
+import type { ConfirmationSpec } from "../agent/port.ts";
 import type { Caller } from "../caller.ts";
 import type { DataClass } from "../data-class.ts";
-import type { ConfirmationSpec } from "../agent/port.ts";
 
 /**
  * A person's question and its answer, as frontends see them: queries that run one turn each, with context, tools

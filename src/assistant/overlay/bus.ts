@@ -1,0 +1,125 @@
+import type { BusValue, BusVariant } from "../../base/session-bus/port.ts";
+import type { Bus, ServedInterface } from "../bus/port.ts";
+import { AssistantError } from "../errors.ts";
+import { askRequestOf } from "./bus-options.ts";
+import { HeldSignals } from "./held-signals.ts";
+import type { OverlayService, OverlayStatus } from "./port.ts";
+
+const PATH = "/dev/assistant/Overlay1";
+const INTERFACE = "dev.assistant.Overlay1";
+const INTERFACE_VERSION = 1;
+
+export interface OverlayOnTheBus {
+  readonly bus: Bus;
+  readonly service: OverlayService;
+  /** What Ping answers: `berth 0.1.0`. */
+  readonly daemon: string;
+}
+
+/** Puts the overlay on the bus. The function that it returns takes it off. */
+export function serveOverlay(options: OverlayOnTheBus): () => void {
+  const { bus, service } = options;
+  const held = new HeldSignals();
+  const remove = bus.serve(PATH, overlayInterface(options, held));
+  const emit = (name: string, queryId: number, args: readonly BusValue[], to: string) =>
+    held.send(queryId, () => {
+      bus.emit({ path: PATH, interface: INTERFACE, name, args: [BigInt(queryId), ...args] }, to);
+    });
+  const unsubscribe = service.subscribe({
+    started: (queryId, meta, to) => emit("Started", queryId, [JSON.stringify(meta)], to),
+    token: (queryId, token, to) => emit("Token", queryId, [token], to),
+    confirmationNeeded: (queryId, spec, to) =>
+      emit("ConfirmationNeeded", queryId, [JSON.stringify(spec)], to),
+    finished: (queryId, status, detail, to) =>
+      emit("Finished", queryId, [status, JSON.stringify(detail)], to),
+  });
+  return () => {
+    unsubscribe();
+    remove();
+  };
+}
+
+function overlayInterface(
+  { bus, service, daemon }: OverlayOnTheBus,
+  held: HeldSignals,
+): ServedInterface {
+  /** Connections that have asked, and whose leaving is waited for. */
+  const askers = new Set<string>();
+  const watch = (connection: string) => {
+    if (askers.has(connection)) return;
+    askers.add(connection);
+    bus.whenGone(connection, () => {
+      askers.delete(connection);
+      service.callerGone(connection);
+    });
+  };
+  return {
+    name: INTERFACE,
+    methods: {
+      Ping: () => [daemon],
+      Ask: ({ args: [prompt, options], caller, whenAnswered }) => {
+        const queryId = service.ask(askRequestOf(text(prompt), options), caller);
+        held.hold(queryId);
+        whenAnswered(() => held.release(queryId));
+        watch(caller.connection);
+        return [BigInt(queryId)];
+      },
+      Cancel: ({ args: [queryId], caller }) => {
+        service.cancel(queryIdOf(queryId), caller);
+        return [];
+      },
+      Respond: ({ args: [queryId, approve], caller }) => {
+        service.respond(queryIdOf(queryId), approve === true, caller);
+        return [];
+      },
+      GetStatus: async () => [statusOf(await service.status())],
+      Summon: async ({ args: [prompt] }) => {
+        await service.summon(text(prompt));
+        return [];
+      },
+      Hide: async () => {
+        await service.hide();
+        return [];
+      },
+    },
+    properties: { Version: () => INTERFACE_VERSION },
+  };
+}
+
+function statusOf(status: OverlayStatus): ReadonlyMap<string, BusVariant> {
+  const s = (value: string): BusVariant => ({ signature: "s", value });
+  const u = (value: number): BusVariant => ({ signature: "u", value });
+  const t = (value: number): BusVariant => ({ signature: "t", value: BigInt(Math.trunc(value)) });
+  const b = (value: boolean): BusVariant => ({ signature: "b", value });
+  const as = (value: readonly string[]): BusVariant => ({ signature: "as", value });
+  const entries: { readonly [Name in keyof OverlayStatus]: BusVariant } = {
+    version: s(status.version),
+    state: s(status.state),
+    active: u(status.active),
+    pending_confirmations: u(status.pending_confirmations),
+    engine: s(status.engine),
+    model: s(status.model),
+    http_port: u(status.http_port),
+    ledger_ok: b(status.ledger_ok),
+    ledger_size: t(status.ledger_size),
+    index_docs: u(status.index_docs),
+    index_state: s(status.index_state),
+    window_available: b(status.window_available),
+    selection_available: b(status.selection_available),
+    consent: as(status.consent),
+    providers: as(status.providers),
+    uptime_ms: t(status.uptime_ms),
+  };
+  return new Map(Object.entries(entries));
+}
+
+/** Ids are numbers that JSON holds exactly; what is larger has never been one. */
+function queryIdOf(value: BusValue | undefined): number {
+  if (typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
+  throw new AssistantError("not_found", "there has never been a query of this number");
+}
+
+/** The bus has checked the types. */
+function text(value: BusValue | undefined): string {
+  return typeof value === "string" ? value : "";
+}

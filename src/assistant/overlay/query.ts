@@ -1,0 +1,47 @@
+import type { Caller } from "../caller.ts";
+import type { Progress } from "./finished-detail.ts";
+import type { AskRequest } from "./port.ts";
+import type { Question } from "./question.ts";
+
+/**
+ * One query, from Ask to Finished:
+ *
+ *   waiting   has its id and no place       -> running; ended
+ *   running   its turn goes on              -> asked; ended
+ *   asked     a person is asked, `question` -> running; ended
+ *   ended     Finished has been told; nothing more is
+ */
+export class Query {
+  readonly id: number;
+  readonly request: AskRequest;
+  readonly caller: Caller;
+  readonly #controller = new AbortController();
+  hasBegun = false;
+  isEnded = false;
+  question: Question | undefined;
+  progress: Progress = { usage: null, finishReason: null, model: null, calls: [] };
+
+  constructor(id: number, request: AskRequest, caller: Caller) {
+    this.id = id;
+    this.request = request;
+    this.caller = caller;
+  }
+
+  get connection(): string {
+    return this.caller.connection;
+  }
+
+  /** Aborts when the query has ended, whatever still runs for it. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get isAsked(): boolean {
+    return this.question?.isOpen ?? false;
+  }
+
+  end(reason: Error): void {
+    this.isEnded = true;
+    this.#controller.abort(reason);
+  }
+}
