@@ -94,20 +94,6 @@ describe.each(routes)("on %s", (path, body) => {
   });
 });
 
-test("what a local model's template takes goes to a provider by its own name", async () => {
-  const wishes = {
-    reasoning_effort: "low",
-    enable_thinking: false,
-    chat_template_kwargs: { depth: 2 },
-  };
-  await world.post("/v1/chat/completions", { ...chat, ...wishes, model: "both" });
-  expect(asked().further).toEqual(wishes);
-  const [prompt] = world.service.requests[0]?.prompts ?? [];
-  expect(prompt).toMatchObject({
-    variables: { depth: 2, reasoning_effort: "low", enable_thinking: false },
-  });
-});
-
 test("keys of messages, and options of a stream that is none, are told as ignored", async () => {
   const response = await world.post("/v1/chat/completions", {
     messages: [{ ...chat.messages[0], mood: 3 }],

@@ -11,12 +11,7 @@ import {
   streamWishOf,
 } from "./generation-parameters.ts";
 import { objectOf } from "./json-body.ts";
-import {
-  type FurtherParameters,
-  type StrayParameters,
-  strayParameters,
-  unsupported,
-} from "./parameters.ts";
+import { type StrayParameters, strayParameters, unsupported } from "./parameters.ts";
 
 /** Far more than fit any context. */
 const MESSAGES_MAX = 10_000;
@@ -83,7 +78,7 @@ export function chatRequestOf(body: unknown): ChatRequest {
     logprobs,
     schemaParam: schemaParamOf(given),
     unknown: [...unknown],
-    further: { ...stray.further, ...templateWishes(given) },
+    further: stray.further,
   };
 }
 
@@ -96,19 +91,11 @@ const reservedVariables: ReadonlySet<string> = new Set([
   "eos_token",
 ]);
 
-interface TemplateWishes {
+function variablesOf(given: {
   readonly chat_template_kwargs?: Readonly<Record<string, unknown>>;
   readonly enable_thinking?: boolean;
   readonly reasoning_effort?: string;
-}
-
-function templateWishes(given: TemplateWishes): FurtherParameters {
-  const { chat_template_kwargs, enable_thinking, reasoning_effort } = given;
-  const wishes = Object.entries({ chat_template_kwargs, enable_thinking, reasoning_effort });
-  return Object.fromEntries(wishes.filter(([, value]) => value !== undefined));
-}
-
-function variablesOf(given: TemplateWishes): Readonly<Record<string, unknown>> {
+}): Readonly<Record<string, unknown>> {
   const variables = given.chat_template_kwargs ?? {};
   for (const name of Object.keys(variables)) {
     if (reservedVariables.has(name)) {
