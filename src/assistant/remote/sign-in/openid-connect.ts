@@ -1,0 +1,238 @@
+import * as oauth from "oauth4webapi";
+import type { Clock } from "../../../base/clock.ts";
+import { AssistantError } from "../../errors.ts";
+import type { OAuthSession } from "../vault/port.ts";
+import { codeFrom, onlyOne } from "./callback-parameters.ts";
+import { oauthFailure, refreshError } from "./oauth-errors.ts";
+import type { SignInEndpoints } from "./port.ts";
+import type { SignInProtocol, StartedSignIn } from "./protocol.ts";
+import type { ProviderRequests } from "./provider-requests.ts";
+import { isSame, randomPathSegment, tokenFrom } from "./secrets.ts";
+import { SignInFailure } from "./sign-in-failure.ts";
+
+/** To ask models in the person's name, and to know who answered; nothing of the person's account. */
+const SCOPE = "openid inference-api";
+/** Where a client was registered by hand its redirect URIs are too, and only their port may be another (RFC 8252, 7.3). */
+const CALLBACK_OF_A_KNOWN_CLIENT = "/callback";
+/** A session that says it lasts longer is looked at again then. */
+const EXPIRES_SECONDS_MAX = 10 * 365 * 86_400;
+
+/** OpenID Connect with code, PKCE, state, nonce and, where the provider tells it, `iss`. Hugging Face has it. */
+export class OpenIdConnectSignIn implements SignInProtocol {
+  readonly #endpoints: SignInEndpoints["huggingface"];
+  readonly #requests: ProviderRequests;
+  readonly #clock: Clock;
+
+  constructor(endpoints: SignInEndpoints["huggingface"], requests: ProviderRequests, clock: Clock) {
+    this.#endpoints = endpoints;
+    this.#requests = requests;
+    this.#clock = clock;
+  }
+
+  async start(origin: string, signal: AbortSignal): Promise<StartedSignIn> {
+    const server = await this.#discover(signal);
+    const { clientId } = this.#endpoints;
+    const path = clientId === undefined ? `/${randomPathSegment()}` : CALLBACK_OF_A_KNOWN_CLIENT;
+    const redirectUri = `${origin}${path}`;
+    const client = {
+      client_id: clientId ?? (await this.#register(server, redirectUri, signal)),
+    };
+    const secrets = {
+      verifier: oauth.generateRandomCodeVerifier(),
+      state: oauth.generateRandomState(),
+      nonce: oauth.generateRandomNonce(),
+    };
+    const url = new URL(this.#authorizeEndpoint(server));
+    for (const [name, value] of Object.entries({
+      response_type: "code",
+      client_id: client.client_id,
+      redirect_uri: redirectUri,
+      scope: SCOPE,
+      state: secrets.state,
+      nonce: secrets.nonce,
+      code_challenge: await oauth.calculatePKCECodeChallenge(secrets.verifier),
+      code_challenge_method: "S256",
+    }))
+      url.searchParams.set(name, value);
+    return {
+      authorizeUrl: url.href,
+      isCallback: (pathname) => pathname === path,
+      redeem: async ({ searchParams }, redeeming) => {
+        checkOrigin(server, searchParams, secrets.state);
+        // For its error first; a code has to stand alone.
+        codeFrom(searchParams);
+        try {
+          const parameters = oauth.validateAuthResponse(
+            server,
+            client,
+            searchParams,
+            secrets.state,
+          );
+          const response = await oauth.authorizationCodeGrantRequest(
+            server,
+            client,
+            oauth.None(),
+            parameters,
+            redirectUri,
+            secrets.verifier,
+            this.#options(redeeming),
+          );
+          const tokens = await oauth.processAuthorizationCodeResponse(server, client, response, {
+            expectedNonce: secrets.nonce,
+            requireIdToken: true,
+          });
+          await oauth.validateApplicationLevelSignature(server, response, this.#options(redeeming));
+          return this.#session(tokens, client.client_id, undefined);
+        } catch (error) {
+          throw oauthFailure(error, redeeming);
+        }
+      },
+    };
+  }
+
+  async refresh(session: OAuthSession, signal: AbortSignal): Promise<OAuthSession> {
+    if (session.refreshToken === undefined)
+      throw new AssistantError("unauthorized", "the session has ended; sign in again");
+    const server = await this.#discover(signal);
+    const client = { client_id: session.clientId };
+    try {
+      const response = await oauth.refreshTokenGrantRequest(
+        server,
+        client,
+        oauth.None(),
+        session.refreshToken,
+        this.#options(signal),
+      );
+      const tokens = await oauth.processRefreshTokenResponse(server, client, response);
+      if (tokens.id_token !== undefined)
+        await oauth.validateApplicationLevelSignature(server, response, this.#options(signal));
+      return this.#session(tokens, session.clientId, session.refreshToken);
+    } catch (error) {
+      throw refreshError(error, signal);
+    }
+  }
+
+  /** The refresh token first: many providers end with it what came of it. */
+  async revoke(session: OAuthSession, signal: AbortSignal): Promise<void> {
+    const server = await this.#discover(signal);
+    if (server.revocation_endpoint === undefined) return;
+    const client = { client_id: session.clientId };
+    for (const [token, hint] of [
+      [session.refreshToken, "refresh_token"],
+      [session.accessToken, "access_token"],
+    ] as const) {
+      if (token === undefined) continue;
+      const response = await oauth.revocationRequest(server, client, oauth.None(), token, {
+        ...this.#options(signal),
+        additionalParameters: { token_type_hint: hint },
+      });
+      await oauth.processRevocationResponse(response);
+    }
+  }
+
+  async #discover(signal: AbortSignal): Promise<oauth.AuthorizationServer> {
+    const issuer = new URL(this.#endpoints.issuer);
+    try {
+      const response = await oauth.discoveryRequest(issuer, this.#options(signal));
+      return await oauth.processDiscoveryResponse(issuer, response);
+    } catch (error) {
+      if (signal.aborted || error instanceof AssistantError) throw error;
+      throw new AssistantError(
+        "bad_response",
+        "the provider does not tell, or not rightly, where one signs in; try again later",
+      );
+    }
+  }
+
+  /**
+   * A client for this one sign-in, whose only redirect URI is this listener's: a port and a path that cannot be
+   * known before. Nothing of it is secret (RFC 8252, 8.4).
+   */
+  async #register(
+    server: oauth.AuthorizationServer,
+    redirectUri: string,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const refused = new AssistantError(
+      "bad_response",
+      "the provider lets no program register itself as a public client; register Berth there by hand, " +
+        "and write its client id into the file that ASSISTANT_OAUTH_CONFIG names",
+    );
+    if (server.registration_endpoint === undefined) throw refused;
+    try {
+      const response = await oauth.dynamicClientRegistrationRequest(
+        server,
+        {
+          client_name: "Berth",
+          application_type: "native",
+          redirect_uris: [redirectUri],
+          response_types: ["code"],
+          grant_types: ["authorization_code", "refresh_token"],
+          token_endpoint_auth_method: "none",
+          scope: SCOPE,
+        },
+        this.#options(signal),
+      );
+      const registered = await oauth.processDynamicClientRegistrationResponse(response);
+      if ((registered["token_endpoint_auth_method"] ?? "none") !== "none") throw refused;
+      return registered.client_id;
+    } catch (error) {
+      if (signal.aborted || error instanceof AssistantError) throw error;
+      throw refused;
+    }
+  }
+
+  #authorizeEndpoint(server: oauth.AuthorizationServer): string {
+    const endpoint = server.authorization_endpoint;
+    if (endpoint === undefined || !this.#requests.isAllowed(endpoint))
+      throw new AssistantError(
+        "bad_response",
+        "the provider names no page, or one that is not https, at which one could sign in",
+      );
+    return endpoint;
+  }
+
+  #session(
+    tokens: oauth.TokenEndpointResponse,
+    clientId: string,
+    former: string | undefined,
+  ): OAuthSession {
+    const { expires_in: seconds } = tokens;
+    return {
+      kind: "oauth",
+      accessToken: tokenFrom(tokens.access_token),
+      // A provider that does not give a new one lets the old one stand.
+      refreshToken: tokens.refresh_token === undefined ? former : tokenFrom(tokens.refresh_token),
+      expiresAtMs:
+        seconds === undefined
+          ? undefined
+          : this.#clock.now() + Math.floor(Math.min(seconds, EXPIRES_SECONDS_MAX) * 1000),
+      clientId,
+    };
+  }
+
+  /** Which addresses may be asked is for the requests to decide, not for the library. */
+  #options(signal: AbortSignal) {
+    return {
+      signal,
+      [oauth.allowInsecureRequests]: true,
+      [oauth.customFetch]: (address: string, init: Parameters<ProviderRequests["send"]>[1]) =>
+        this.#requests.send(address, init),
+    };
+  }
+}
+
+/** Throws SignInFailure for a callback that this sign-in did not ask for, or another server gave. */
+function checkOrigin(
+  server: oauth.AuthorizationServer,
+  parameters: URLSearchParams,
+  state: string,
+): void {
+  const given = onlyOne(parameters, "state");
+  if (given === undefined || !isSame(given, state))
+    throw new SignInFailure("state_mismatch", "state");
+  const isTold = server.authorization_response_iss_parameter_supported === true;
+  if (!isTold && !parameters.has("iss")) return;
+  if (onlyOne(parameters, "iss") !== server.issuer)
+    throw new SignInFailure("issuer_mismatch", parameters.has("iss") ? "iss" : "no_iss");
+}

@@ -1,0 +1,79 @@
+import { calculatePKCECodeChallenge, generateRandomCodeVerifier } from "oauth4webapi";
+import { AssistantError } from "../../errors.ts";
+import type { OAuthSession } from "../vault/port.ts";
+import { codeFrom } from "./callback-parameters.ts";
+import type { SignInEndpoints } from "./port.ts";
+import type { SignInProtocol, StartedSignIn } from "./protocol.ts";
+import type { ProviderRequests } from "./provider-requests.ts";
+import { isSame, randomPathSegment, tokenFrom } from "./secrets.ts";
+import { SignInFailure } from "./sign-in-failure.ts";
+
+/**
+ * OpenRouter's own exchange of a code for a key that the person can take back there: like OAuth with PKCE, but
+ * without clients, `state`, `iss`, expiry or revocation. The state is the last part of the callback's path: a
+ * path comes back whole whatever is done to the query.
+ */
+export class OpenRouterSignIn implements SignInProtocol {
+  readonly #endpoints: SignInEndpoints["openrouter"];
+  readonly #requests: ProviderRequests;
+
+  constructor(endpoints: SignInEndpoints["openrouter"], requests: ProviderRequests) {
+    this.#endpoints = endpoints;
+    this.#requests = requests;
+  }
+
+  async start(origin: string): Promise<StartedSignIn> {
+    const verifier = generateRandomCodeVerifier();
+    const [folder, state] = [`/${randomPathSegment()}/`, randomPathSegment()];
+    const url = new URL(this.#endpoints.authorizeUrl);
+    url.searchParams.set("callback_url", `${origin}${folder}${state}`);
+    url.searchParams.set("code_challenge", await calculatePKCECodeChallenge(verifier));
+    url.searchParams.set("code_challenge_method", "S256");
+    return {
+      authorizeUrl: url.href,
+      isCallback: (pathname) => pathname.startsWith(folder),
+      redeem: async (callback, signal) => {
+        if (!isSame(callback.pathname.slice(folder.length), state))
+          throw new SignInFailure("state_mismatch", "state");
+        const code = codeFrom(callback.searchParams);
+        return sessionFrom(await this.#exchange(code, verifier, signal));
+      },
+    };
+  }
+
+  refresh(): Promise<OAuthSession> {
+    return Promise.reject(
+      new AssistantError("unauthorized", "the session at OpenRouter has ended; sign in again"),
+    );
+  }
+
+  /** The person takes keys back in OpenRouter's own settings; no key may delete itself. */
+  async revoke(): Promise<void> {}
+
+  async #exchange(code: string, verifier: string, signal: AbortSignal): Promise<unknown> {
+    const response = await this.#requests.send(this.#endpoints.exchangeUrl, {
+      method: "POST",
+      headers: { "content-type": "application/json", accept: "application/json" },
+      body: JSON.stringify({ code, code_verifier: verifier, code_challenge_method: "S256" }),
+      signal,
+    });
+    if (response.status !== 200)
+      throw new SignInFailure("exchange_failed", `status_${response.status}`);
+    try {
+      return await response.json();
+    } catch {
+      throw new SignInFailure("exchange_failed", "no_json");
+    }
+  }
+}
+
+function sessionFrom(answer: unknown): OAuthSession {
+  const key = typeof answer === "object" && answer !== null && "key" in answer && answer.key;
+  return {
+    kind: "oauth",
+    accessToken: tokenFrom(key),
+    refreshToken: undefined,
+    expiresAtMs: undefined,
+    clientId: "",
+  };
+}

@@ -1,0 +1,26 @@
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { SignInFailure } from "./sign-in-failure.ts";
+
+/** Longer than any that providers give out, shorter than what a header may hold. */
+const TOKEN_CHARACTERS_MAX = 8192;
+
+/** Of 128 bits, as it can stand in a URL. */
+export function randomPathSegment(): string {
+  return randomBytes(16).toString("base64url");
+}
+
+export function isSame(given: string, expected: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(given), digest(expected));
+}
+
+/** A token that can stand in a header. Throws SignInFailure. */
+export function tokenFrom(value: unknown): string {
+  if (
+    typeof value !== "string" ||
+    value.length > TOKEN_CHARACTERS_MAX ||
+    !/^[\x21-\x7e]+$/.test(value)
+  )
+    throw new SignInFailure("exchange_failed", "no_usable_token");
+  return value;
+}

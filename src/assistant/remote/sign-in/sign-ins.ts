@@ -1,0 +1,157 @@
+import { Agent, type Dispatcher } from "undici";
+import { untilAborted } from "../../../base/aborting.ts";
+import { type Clock, timestamp } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import { timeLimit } from "../../../base/time-limit.ts";
+import { AssistantError } from "../../errors.ts";
+import type { BuiltInProvider, LoginDetail, PendingLogin } from "../port.ts";
+import type { Credential, OAuthSession } from "../vault/port.ts";
+import { Attempt } from "./attempt.ts";
+import { OpenIdConnectSignIn } from "./openid-connect.ts";
+import { OpenRouterSignIn } from "./openrouter.ts";
+import type { SignInEndpoints, SignInSink, SignIns } from "./port.ts";
+import type { SignInProtocol } from "./protocol.ts";
+import { isLoopbackHttp, ProviderRequests } from "./provider-requests.ts";
+
+const REQUEST_MS = 15_000;
+const REVOKE_MS = 5_000;
+
+export interface OAuthSignInsOptions {
+  readonly endpoints: SignInEndpoints;
+  readonly sink: SignInSink;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** What requests are sent by; undefined: connections of its own. */
+  readonly dispatcher?: Dispatcher;
+  /** For each request to a provider; 15 s. */
+  readonly requestMs?: number;
+}
+
+/** Signing in at the built-in providers, by a browser that comes back to this machine. `docs/remote-sign-in.md`. */
+export class OAuthSignIns implements SignIns, AsyncDisposable {
+  readonly #options: OAuthSignInsOptions;
+  readonly #protocols: Readonly<Record<BuiltInProvider, SignInProtocol>>;
+  #ownConnections: Agent | undefined;
+  /** The newest of each provider; it stays when it is over, until its listener closes or a newer one begins. */
+  readonly #attempts = new Map<BuiltInProvider, Attempt>();
+  /** By refresh token: each can be used once. */
+  readonly #refreshing = new Map<string, Promise<OAuthSession>>();
+  readonly #background = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+
+  constructor(options: OAuthSignInsOptions) {
+    this.#options = options;
+    let { dispatcher } = options;
+    if (!dispatcher) {
+      this.#ownConnections = new Agent();
+      dispatcher = this.#ownConnections;
+    }
+    const limitMs = options.requestMs ?? REQUEST_MS;
+    const requestsTo = (address: string) =>
+      new ProviderRequests({
+        dispatcher,
+        limitMs,
+        isLoopbackAllowed: isLoopbackHttp(new URL(address)),
+      });
+    const { openrouter, huggingface } = options.endpoints;
+    this.#protocols = {
+      openrouter: new OpenRouterSignIn(openrouter, requestsTo(openrouter.exchangeUrl)),
+      huggingface: new OpenIdConnectSignIn(
+        huggingface,
+        requestsTo(huggingface.issuer),
+        options.clock,
+      ),
+    };
+  }
+
+  async begin(provider: BuiltInProvider): Promise<string> {
+    this.#closing.signal.throwIfAborted();
+    const former = this.#attempts.get(provider);
+    const attempt = new Attempt({
+      protocol: this.#protocols[provider],
+      clock: this.#options.clock,
+      keep: (session) => this.#options.sink.keep(provider, session),
+      discard: (session) => this.#inBackground(this.revoke(provider, session)),
+      ended: (detail, reason) => this.#ended(provider, detail, reason),
+    });
+    this.#attempts.set(provider, attempt);
+    former?.end("superseded");
+    if (former) this.#inBackground(former[Symbol.asyncDispose]());
+    const opening = attempt.open(former?.kept() ?? Promise.resolve());
+    this.#inBackground(
+      opening.then(
+        () => {},
+        () => {},
+      ),
+    );
+    try {
+      return await opening;
+    } catch (error) {
+      if (this.#attempts.get(provider) === attempt) this.#attempts.delete(provider);
+      throw error;
+    }
+  }
+
+  cancel(provider: BuiltInProvider): void {
+    this.#attempts.get(provider)?.end("cancelled");
+  }
+
+  pending(): readonly PendingLogin[] {
+    return [...this.#attempts]
+      .filter(([, attempt]) => attempt.isPending)
+      .map(([provider, { expiresAtMs }]) => ({
+        provider_id: provider,
+        expires_at: timestamp(expiresAtMs),
+      }));
+  }
+
+  /** Whoever asks meanwhile with the same session gets the same; leaving does not end it, since its token is used. */
+  refresh(
+    provider: BuiltInProvider,
+    session: OAuthSession,
+    signal: AbortSignal,
+  ): Promise<OAuthSession> {
+    const key = `${provider} ${session.refreshToken ?? ""}`;
+    const running =
+      this.#refreshing.get(key) ??
+      this.#protocols[provider]
+        .refresh(session, this.#closing.signal)
+        .finally(() => this.#refreshing.delete(key));
+    this.#refreshing.set(key, running);
+    return untilAborted(running, signal);
+  }
+
+  async revoke(provider: BuiltInProvider, session: Credential): Promise<void> {
+    if (session.kind !== "oauth") return;
+    using limit = timeLimit(new AbortController().signal, REVOKE_MS);
+    try {
+      await untilAborted(this.#protocols[provider].revoke(session, limit.signal), limit.signal);
+    } catch {
+      this.#options.logger.warn({ provider }, "a provider was not told that a session is over");
+    }
+  }
+
+  /** Sign-ins under way end as `cancelled`, except for one that is being kept, which this waits for. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
+    for (const attempt of this.#attempts.values()) attempt.end("cancelled");
+    await Promise.all([...this.#attempts.values()].map((one) => one[Symbol.asyncDispose]()));
+    while (this.#background.size > 0) await Promise.all(this.#background);
+    await Promise.allSettled(this.#refreshing.values());
+    await this.#ownConnections?.destroy();
+  }
+
+  #ended(provider: BuiltInProvider, detail: LoginDetail, reason: string): void {
+    this.#options.logger.info({ provider, detail, reason }, "a sign-in has ended");
+    try {
+      this.#options.sink.completed(provider, detail === "ok", detail);
+    } catch (err) {
+      this.#options.logger.error({ provider, err }, "nobody could be told that a sign-in ended");
+    }
+  }
+
+  #inBackground(work: Promise<void>): void {
+    const done = work.finally(() => this.#background.delete(done));
+    this.#background.add(done);
+  }
+}
