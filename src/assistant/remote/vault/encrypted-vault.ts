@@ -166,10 +166,13 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     if (this.#ending.signal.aborted) return;
     this.#ending.abort(ended());
     await this.#lastWrite;
+    // Once, since nothing waits any more; else when it is opened again.
+    await this.#tidy().catch(() => undefined);
     this.#file.close();
   }
 
   async #write<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#ending.signal.aborted) throw ended();
     const done = this.#lastWrite.then(work);
     this.#lastWrite = done.catch(() => undefined);
     try {
@@ -188,7 +191,6 @@ export class EncryptedVault implements Vault, AsyncDisposable {
   /** Does `work`, which is safe to do again, until no other program holds the database. */
   async #patiently<T>(work: () => T): Promise<T> {
     for (const deadline = this.#clock.now() + BUSY_MS_MAX; ; ) {
-      this.#ending.signal.throwIfAborted();
       try {
         return work();
       } catch (error) {

@@ -1,0 +1,293 @@
+import { chmodSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { inspect } from "node:util";
+import Database from "better-sqlite3";
+import { describe, expect, it } from "vitest";
+import { AssistantError } from "../../../../src/assistant/errors.ts";
+import type { Credential } from "../../../../src/assistant/remote/vault/port.ts";
+import { filesWith } from "../../../support/memory-world.ts";
+import { Dice } from "../../../support/random.ts";
+import { mistral, openrouter, VaultWorld } from "../../../support/vault-world.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
+
+const canary = "sk-canary-b1f0c0ffee";
+const key: Credential = { kind: "key", key: canary };
+const tokens: Credential = {
+  kind: "oauth",
+  accessToken: `${canary}-access`,
+  refreshToken: `${canary}-refresh`,
+  expiresAtMs: Date.parse("2031-02-03T04:05:06Z"),
+  clientId: "berth",
+};
+const damaged = { code: "storage_failed", message: expect.stringContaining("is damaged") };
+
+/** Every 16 bytes of it, in steps of 8: a piece of 24 that is left somewhere is found. */
+function piecesOf(sealed: Buffer): Buffer[] {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at + 16 <= sealed.length; at += 8) pieces.push(sealed.subarray(at, at + 16));
+  return pieces;
+}
+
+function remainsOf(dir: string, sealed: Buffer): string[] {
+  const texts = readdirSync(dir).map((name) => ({ name, bytes: readFileSync(join(dir, name)) }));
+  const pieces = piecesOf(sealed);
+  return texts
+    .filter(({ bytes }) => pieces.some((piece) => bytes.includes(piece)))
+    .map(({ name }) => name);
+}
+
+async function started() {
+  const world = new VaultWorld();
+  return { world, vault: await world.start() };
+}
+
+describe("credentials", () => {
+  it("come back as they were, of both kinds, also after a restart", async () => {
+    const { world, vault } = await started();
+    const bare: Credential = {
+      kind: "oauth",
+      accessToken: "a \u{1f511} \ud800",
+      refreshToken: undefined,
+      expiresAtMs: undefined,
+      clientId: "c",
+    };
+    const third = { id: "third", origin: "https://third.example" };
+    await vault.put(openrouter, key);
+    await vault.put(mistral, tokens);
+    await vault.put(third, bare);
+    for (const start of [() => vault, () => world.start()]) {
+      const now = await start();
+      expect(await now.get(openrouter)).toStrictEqual(key);
+      expect(await now.get(mistral)).toStrictEqual(tokens);
+      expect(await now.get(third)).toStrictEqual(bare);
+      expect(await now.get({ id: "other", origin: openrouter.origin })).toBeUndefined();
+    }
+  });
+
+  it("are told of without their key, and replaced", async () => {
+    const { world, vault } = await started();
+    const none = { present: false, kind: null, set_at: null, expires_at: null };
+    expect(vault.describe("openrouter")).toEqual(none);
+    await vault.put(openrouter, key);
+    expect(vault.describe("openrouter")).toMatchObject({ kind: "key", expires_at: null });
+    const before = world.sealedOf("openrouter");
+    await vault.put(openrouter, tokens);
+    expect(vault.describe("openrouter")).toEqual({
+      present: true,
+      kind: "oauth",
+      set_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+      expires_at: "2031-02-03T04:05:06.000Z",
+    });
+    expect(remainsOf(world.dir, before)).toEqual([]);
+    expect(await vault.remove("openrouter")).toBe(true);
+    expect(await vault.remove("openrouter")).toBe(false);
+    expect(vault.describe("openrouter")).toEqual(none);
+  });
+
+  it("are refused where they cannot be any", async () => {
+    const { vault } = await started();
+    const refused = async (credential: Credential, param: string) =>
+      await expect(vault.put(openrouter, credential)).rejects.toMatchObject({
+        code: "invalid_request",
+        param,
+      });
+    await refused({ kind: "key", key: "" }, "key");
+    await refused({ kind: "key", key: "k".repeat(16 * 1024 + 1) }, "key");
+    await refused({ ...tokens, accessToken: "" }, "access_token");
+    await refused({ ...tokens, refreshToken: "é".repeat(8 * 1024 + 1) }, "refresh_token");
+    await refused({ ...tokens, expiresAtMs: Number.POSITIVE_INFINITY }, "expires_at");
+    await refused({ ...tokens, expiresAtMs: 8.65e15 }, "expires_at");
+    expect(vault.describe("openrouter").present).toBe(false);
+    const longest: Credential = { kind: "key", key: "k".repeat(16 * 1024) };
+    await vault.put(openrouter, longest);
+    expect(await vault.get(openrouter)).toEqual(longest);
+  });
+
+  it("are nothing for another origin", async () => {
+    const { vault } = await started();
+    await vault.put(openrouter, key);
+    expect(await vault.get({ ...openrouter, origin: "https://openrouter.ai:444" })).toBeUndefined();
+    expect(await vault.get({ ...openrouter, origin: "http://openrouter.ai" })).toBeUndefined();
+  });
+
+  it("stay with what they were written for, whatever is written in the database", async () => {
+    const { world, vault } = await started();
+    await vault.put(openrouter, key);
+    await vault.put(mistral, tokens);
+    const kept = world.sql((db) => db.prepare("SELECT * FROM credential").all());
+    const change = async (sql: string, owner = openrouter) => {
+      world.sql((db) => db.exec(sql));
+      await expect(vault.get(owner)).rejects.toMatchObject(damaged);
+      world.sql((db) => {
+        db.exec("DELETE FROM credential");
+        const put = db.prepare(
+          `INSERT INTO credential VALUES (@provider, @origin, @kind, @set_at_ms, @expires_at_ms, @sealed)`,
+        );
+        for (const row of kept) put.run(row);
+      });
+      expect(await vault.get(openrouter)).toEqual(key);
+    };
+    const evil = { ...openrouter, origin: "https://evil.example" };
+    await change("UPDATE credential SET origin = 'https://evil.example'", evil);
+    await change(
+      `UPDATE credential SET provider = 'third' WHERE provider = 'mistral';
+       UPDATE credential SET provider = 'mistral' WHERE provider = 'openrouter';
+       UPDATE credential SET provider = 'openrouter', origin = 'https://openrouter.ai' WHERE provider = 'third'`,
+    );
+    await change(
+      "UPDATE credential SET sealed = (SELECT sealed FROM credential WHERE provider = 'mistral')",
+    );
+    await change("UPDATE credential SET kind = 'oauth'");
+    await change("UPDATE credential SET expires_at_ms = 1");
+    await change("UPDATE credential SET set_at_ms = set_at_ms + 1");
+    await change("UPDATE credential SET sealed = substr(sealed, 1, length(sealed) - 1)");
+    await change("UPDATE credential SET sealed = x''");
+    await change("UPDATE credential SET sealed = substr(sealed, 1, 12)");
+  });
+
+  it("do not open with any of their bits changed, and say which provider's it is", async () => {
+    const { world, vault } = await started();
+    await vault.put(openrouter, key);
+    const sealed = world.sealedOf("openrouter");
+    const write = (bytes: Buffer) =>
+      world.sql((db) => db.prepare("UPDATE credential SET sealed = ?").run(bytes));
+    for (let at = 0; at < sealed.length; at += 1) {
+      const flipped = Buffer.from(sealed);
+      flipped.writeUInt8(flipped.readUInt8(at) ^ (1 << (at % 8)), at);
+      write(flipped);
+      const error: unknown = await vault.get(openrouter).catch((thrown: unknown) => thrown);
+      expect(error, `byte ${at}`).toMatchObject(damaged);
+      expect(inspect(error)).toContain("openrouter");
+    }
+    write(sealed);
+    expect(await vault.get(openrouter)).toEqual(key);
+  });
+});
+
+describe("secrecy", () => {
+  it("leaves a key in no file, log, error or inspected object, and each seal is another one", async () => {
+    const { world, vault } = await started();
+    await vault.put(openrouter, key);
+    const first = world.sealedOf("openrouter");
+    await vault.put(openrouter, key);
+    expect(world.sealedOf("openrouter").subarray(0, 12)).not.toEqual(first.subarray(0, 12));
+    await vault.put(mistral, tokens);
+    const master = readFileSync(join(world.dir, "vault-key"));
+    const failure: unknown = await vault
+      .put(openrouter, { kind: "key", key: canary.repeat(1000) })
+      .catch((error: unknown) => error);
+    world.sql((db) => db.exec("UPDATE credential SET sealed = zeroblob(64)"));
+    const broken: unknown = await vault.get(openrouter).catch((error: unknown) => error);
+    const seen = inspect([vault, world.logged, failure, broken], {
+      depth: 20,
+      showHidden: true,
+      maxStringLength: null,
+      maxArrayLength: null,
+    });
+    const spaced = master.toString("hex", 0, 8).replaceAll(/(..)(?!$)/g, "$1 ");
+    expect(inspect(master)).toContain(spaced);
+    for (const secret of [canary, master.toString("hex"), master.toString("base64"), spaced]) {
+      expect(filesWith(world.dir, secret)).toEqual([]);
+      expect(seen).not.toContain(secret);
+    }
+    expect(filesWith(world.dir, master)).toEqual(["vault-key"]);
+  });
+
+  it("keeps its files for their owner, also one that was brought back", async () => {
+    const { world, vault } = await started();
+    await vault.put(openrouter, key);
+    await vault[Symbol.asyncDispose]();
+    chmodSync(join(world.dir, "vault.db"), 0o644);
+    await (await world.start()).put(mistral, key);
+    const modes = readdirSync(world.dir).map((name) => statSync(join(world.dir, name)).mode);
+    expect(modes.length).toBeGreaterThanOrEqual(2);
+    expect(new Set(modes.map((mode) => mode & 0o777))).toEqual(new Set([0o600]));
+  });
+
+  it("removes every piece of what it removes, among others that stay", async () => {
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    const dice = new Dice(seed);
+    const { world, vault } = await started();
+    const gone: Buffer[] = [];
+    const stored = new Map<string, string>();
+    for (let step = 0; step < 60; step += 1) {
+      const id = `p${dice.between(1, 12)}`;
+      const owner = { id, origin: `https://${id}.example` };
+      const had = stored.get(id);
+      if (had !== undefined) gone.push(world.sealedOf(id));
+      if (dice.chance(0.4)) {
+        expect(await vault.remove(id), `seed ${seed}`).toBe(had !== undefined);
+        stored.delete(id);
+      } else {
+        const text = "k".repeat(dice.pick([20, 50, 400, 900, 4_000, 16_000]));
+        await vault.put(owner, { kind: "key", key: text });
+        stored.set(id, text);
+      }
+      if (step % 6 === 0)
+        for (const sealed of gone)
+          expect(remainsOf(world.dir, sealed), `seed ${seed}, step ${step}`).toEqual([]);
+    }
+    expect(gone.length).toBeGreaterThan(5);
+    // Rewritten: nothing is left of pages that are not in use, overwritten or not.
+    expect(world.sql((db) => db.pragma("freelist_count", { simple: true }))).toBe(0);
+    for (const [id, text] of stored)
+      expect(await vault.get({ id, origin: `https://${id}.example` })).toEqual({
+        kind: "key",
+        key: text,
+      });
+  });
+
+  it("says so where another program's reading keeps a removed one in a file, and removes it later", async () => {
+    const clock = new VirtualClock();
+    const world = new VaultWorld({ clock });
+    const vault = await world.start();
+    await vault.put(openrouter, key);
+    const sealed = world.sealedOf("openrouter");
+    const reader = new Database(join(world.dir, "vault.db"), { readonly: true });
+    reader.exec("BEGIN");
+    reader.prepare("SELECT * FROM credential").all();
+    const removal = vault.remove("openrouter").catch((error: unknown) => error);
+    await clock.advance(6_000);
+    const error = await removal;
+    expect(error).toBeInstanceOf(AssistantError);
+    expect(error).toMatchObject({
+      code: "storage_failed",
+      message: expect.stringContaining("another program reads"),
+    });
+    expect(vault.describe("openrouter").present).toBe(false);
+    expect(remainsOf(world.dir, sealed)).not.toEqual([]);
+    reader.exec("COMMIT");
+    reader.close();
+    expect(await vault.remove("openrouter")).toBe(false);
+    expect(remainsOf(world.dir, sealed)).toEqual([]);
+  });
+});
+
+describe("an end", () => {
+  it("answers whoever comes after it, and finishes what was begun", async () => {
+    const { world, vault } = await started();
+    await vault.put(openrouter, key);
+    const sealed = world.sealedOf("openrouter");
+    const removal = vault.remove("openrouter");
+    await vault[Symbol.asyncDispose]();
+    expect(await removal).toBe(true);
+    expect(remainsOf(world.dir, sealed)).toEqual([]);
+    await expect(vault.get(openrouter)).rejects.toMatchObject({ code: "shutting_down" });
+    await expect(vault.put(openrouter, key)).rejects.toMatchObject({ code: "shutting_down" });
+    expect(() => vault.describe("openrouter")).toThrow(/ending/);
+  });
+
+  it("does writes in the order in which they were asked for", async () => {
+    const { vault } = await started();
+    const all = [
+      vault.put(openrouter, key),
+      vault.remove("openrouter"),
+      vault.put(openrouter, tokens),
+      vault.put(mistral, key),
+      vault.remove("mistral"),
+    ];
+    await Promise.all(all);
+    expect(vault.describe("openrouter").kind).toBe("oauth");
+    expect(vault.describe("mistral").present).toBe(false);
+  });
+});
