@@ -15,6 +15,8 @@ export interface ClientRun {
 export interface SessionBusOptions {
   /** Activation files, `<name>.service`, by their name with the ending. */
   readonly services?: Readonly<Record<string, string>>;
+  /** What programs that the bus starts have, beside PATH. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** `<limit name="…">` of dbus-daemon, beside its own. */
   readonly limits?: Readonly<Record<string, number>>;
 }
@@ -44,7 +46,10 @@ export class TestSessionBus implements AsyncDisposable {
     const daemon = spawn(
       "dbus-daemon",
       [`--config-file=${config}`, "--nofork", "--nopidfile", "--print-address=1"],
-      { stdio: ["ignore", "pipe", "pipe"], env: { PATH: process.env["PATH"], LC_ALL: "C" } },
+      {
+        stdio: ["ignore", "pipe", "pipe"],
+        env: { PATH: process.env["PATH"], LC_ALL: "C", ...options.environment },
+      },
     );
     let complaint = "";
     daemon.stderr.setEncoding("utf8").on("data", (text: string) => {

@@ -5,6 +5,7 @@ import { readReadyFile } from "../connect.ts";
 import type { CliIo } from "../io.ts";
 import { isAlive } from "../process.ts";
 import { type Finding, finding } from "./check.ts";
+import { checkCompanion } from "./companion.ts";
 import { checkEngine } from "./engine.ts";
 import { checkFirewall } from "./firewall.ts";
 import { checkDataDir, checkSpecs } from "./folders.ts";
@@ -43,6 +44,7 @@ export async function examine(
     ...checkDataDir(patient),
     ...checkSpecs(patient),
     ...(await checkServer(patient)),
+    ...(await checkCompanion(io)),
     checkGit(patient),
     ...checkFirewall(),
   ];

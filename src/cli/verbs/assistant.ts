@@ -16,7 +16,7 @@ export function addAssistant(program: Command, cli: Cli): void {
     .command("assistant")
     .summary("run language models on this machine, in the foreground")
     .description(
-      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). With --user it starts one person's companion: the same endpoint on 7778, and the names dev.assistant.* on the session bus: tools of apps with confirmation and undo, search, and memory for each app. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it. --data-dir is the daemon's data directory here (also BERTH_ASSISTANT_DATA_DIR): models, ledger and sockets.",
+      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). With --user it starts one person's companion: the same endpoint on 7778, and the names dev.assistant.* on the session bus: tools of apps with confirmation and undo, search, and memory for each app. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it. --data-dir is the daemon's data directory here (also BERTH_ASSISTANT_DATA_DIR): models, ledger and sockets; --config is the file of a companion's settings, default: ~/.config/berth/companion.yaml.",
     );
   withExamples(
     command
@@ -25,10 +25,6 @@ export function addAssistant(program: Command, cli: Cli): void {
       .option(
         "--upstream <url>",
         "of a companion: the system instance that computes (BERTH_ASSISTANT_UPSTREAM); default: http://127.0.0.1:7777, unless --engine or --model has it compute itself",
-      )
-      .option(
-        "--config <file>",
-        "of a companion: its settings; default: ~/.config/berth/companion.yaml",
       )
       .option(
         "--model <[id=]file>",
@@ -75,7 +71,7 @@ export function addAssistant(program: Command, cli: Cli): void {
     ],
   ).action(async (flags: CompanionFlags) => {
     refuseElsewhere(cli);
-    if (flags.user !== true && (flags.upstream !== undefined || flags.config !== undefined))
+    if (flags.user !== true && (flags.upstream !== undefined || cli.globals.config !== undefined))
       throw new UsageError("--upstream and --config are the companion's: add --user");
     const { tellParent } = await import("../../base/parent-message.ts");
     const isLookedAfter = flags.startedBy !== undefined;
@@ -129,7 +125,7 @@ function addInstall(assistant: Command, cli: Cli): void {
     const { loadCompanionConfig } = await import("../../base/companion-config.ts");
     const { daemonFlags } = await import("../companion/install/daemon-flags.ts");
     const { installCompanion } = await import("../companion/install/install.ts");
-    const flags = daemonFlags(assistant, cli.globals.dataDir, cli.io.workingDirectory);
+    const flags = daemonFlags(assistant, cli.globals, cli.io.workingDirectory);
     // What it could not start with is not written down.
     loadCompanionConfig(daemonInput(cli, assistant.opts<CompanionFlags>()));
     await installCompanion(cli, { flags, starts: start });
@@ -159,7 +155,7 @@ function refuseElsewhere(cli: Cli): void {
 
 function daemonInput(cli: Cli, flags: CompanionFlags) {
   return {
-    flags: { ...flags, dataDir: cli.globals.dataDir },
+    flags: { ...flags, dataDir: cli.globals.dataDir, config: cli.globals.config },
     environment: cli.io.environment,
     workingDirectory: cli.io.workingDirectory,
     isTerminal: cli.io.errorIsTerminal,

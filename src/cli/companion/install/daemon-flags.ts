@@ -5,7 +5,6 @@ import { UsageError } from "../../failure.ts";
 
 /** Said by the installation itself, or by nobody but Berth. */
 const ownFlags: ReadonlySet<string> = new Set(["--user", "--started-by"]);
-const pathFlags: ReadonlySet<string> = new Set(["--config", "--data-dir"]);
 
 /**
  * The flags that were given to `berth assistant`, to be written down: with paths from the root, since the daemon
@@ -13,7 +12,7 @@ const pathFlags: ReadonlySet<string> = new Set(["--config", "--data-dir"]);
  */
 export function daemonFlags(
   assistant: Command,
-  dataDir: string | undefined,
+  globals: { readonly dataDir?: string; readonly config?: string },
   workingDirectory: string,
 ): string[] {
   if (assistant.getOptionValue("system") === true)
@@ -22,7 +21,9 @@ export function daemonFlags(
       "leave --system out; `berth up` starts the system instance",
     );
   const absolute = (text: string) => resolve(workingDirectory, text);
-  const flags = dataDir === undefined ? [] : ["--data-dir", absolute(dataDir)];
+  const flags: string[] = [];
+  if (globals.dataDir !== undefined) flags.push("--data-dir", absolute(globals.dataDir));
+  if (globals.config !== undefined) flags.push("--config", absolute(globals.config));
   for (const option of assistant.options) {
     const { long } = option;
     const name = option.attributeName();
@@ -31,7 +32,6 @@ export function daemonFlags(
     const values = Array.isArray(value) ? value : [value];
     for (const each of values) {
       if (each === true) flags.push(long);
-      else if (pathFlags.has(long)) flags.push(long, absolute(String(each)));
       else flags.push(long, long === "--model" ? modelFlag(String(each), absolute) : String(each));
     }
   }

@@ -1,0 +1,229 @@
+import { spawnSync } from "node:child_process";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { companionBusNames } from "../../src/base/companion-names.ts";
+import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import { programOf, serviceText, unitText } from "../../src/cli/companion/install/install-texts.ts";
+import { type CliResult, berth } from "../support/cli.ts";
+import { endProcessOf } from "../support/bus-processes.ts";
+import { TestSessionBus } from "../support/session-bus.ts";
+
+let home: string;
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), "berth-install-"));
+});
+afterEach(() => rm(home, { recursive: true, force: true }));
+
+const unitFile = () => join(home, ".config/systemd/user/berth-companion.service");
+const servicesDir = () => join(home, ".local/share/dbus-1/services");
+
+function run(
+  words: readonly string[],
+  environment: Record<string, string> = {},
+): Promise<CliResult> {
+  return berth(["assistant", ...words], {
+    workingDirectory: home,
+    environment: {
+      HOME: home,
+      XDG_RUNTIME_DIR: home,
+      PATH: process.env["PATH"] ?? "",
+      ...environment,
+    },
+  });
+}
+
+/** A systemctl that writes down what it is told, and answers as the test wants. */
+async function standIn(answer: string): Promise<{ path: string; told: () => Promise<string[]> }> {
+  const folder = join(home, "bin");
+  const log = join(home, "told");
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, "systemctl"), `#!/bin/sh\necho "$@" >> ${log}\n${answer}\n`);
+  await chmod(join(folder, "systemctl"), 0o755);
+  return {
+    path: `${folder}:${process.env["PATH"] ?? ""}`,
+    told: async () => (await readFile(log, "utf8")).trim().split("\n"),
+  };
+}
+
+describe("install", () => {
+  test("writes a unit that systemd takes, and a service for each name", async () => {
+    const { code, output } = await run([
+      "install",
+      "--no-start",
+      "--upstream",
+      "http://127.0.0.1:7799",
+    ]);
+    expect(code).toBe(0);
+    expect(output).toContain(unitFile());
+    const verified = spawnSync("systemd-analyze", ["--user", "verify", unitFile()], {
+      encoding: "utf8",
+      env: { ...process.env, HOME: home, XDG_RUNTIME_DIR: home },
+    });
+    // Where there is no systemd at all, nobody reads the unit.
+    if (!verified.error) expect(verified.stderr).not.toContain("berth-companion");
+    const unit = await readFile(unitFile(), "utf8");
+    expect(programOf(unit)?.slice(2)).toEqual([
+      "assistant",
+      "--user",
+      "--upstream",
+      "http://127.0.0.1:7799",
+    ]);
+    const services = await readdir(servicesDir());
+    expect(services.toSorted()).toEqual(
+      companionBusNames.map((name) => `${name}.service`).toSorted(),
+    );
+    expect((await stat(unitFile())).mode & 0o777).toBe(0o644);
+    expect(
+      (await run(["install", "--no-start", "--upstream", "http://127.0.0.1:7799"])).output,
+    ).toContain("nothing new");
+  });
+
+  test("paths among the flags are written down from the root", async () => {
+    await writeFile(join(home, "companion.yaml"), "paused: true\n");
+    await writeFile(join(home, "some.gguf"), "");
+    await run(["install", "--no-start", "--config", "companion.yaml", "--model", "a=some.gguf"]);
+    const program = programOf(await readFile(unitFile(), "utf8"));
+    expect(program).toContain(join(home, "companion.yaml"));
+    expect(program).toContain(`a=${join(home, "some.gguf")}`);
+  });
+
+  test.each([
+    [["--port", "99999"], "port"],
+    [["--system"], "--system"],
+    [["--upstream", "http://example.org"], "--upstream"],
+  ])("%j is refused, and nothing is written", async (flags, why) => {
+    const { code, errors } = await run(["install", "--no-start", ...flags]);
+    expect(code).toBe(2);
+    expect(errors).toContain(why);
+    await expect(stat(unitFile())).rejects.toThrow("ENOENT");
+  });
+
+  test("what somebody else has written stays, and nothing is half done", async () => {
+    await mkdir(servicesDir(), { recursive: true });
+    const foreign = join(servicesDir(), "dev.assistant.Remoted.service");
+    await writeFile(foreign, "[D-BUS Service]\n");
+    const { code, errors } = await run(["install", "--no-start"]);
+    expect(code).toBe(1);
+    expect(errors).toContain(foreign);
+    await expect(stat(unitFile())).rejects.toThrow("ENOENT");
+    expect((await run(["uninstall"])).output).toContain("not installed");
+    expect(await readFile(foreign, "utf8")).toBe("[D-BUS Service]\n");
+  });
+
+  test("systemd is told, in this order; what it refuses is said", async () => {
+    const manager = await standIn("exit 0");
+    expect((await run(["install"], { PATH: manager.path })).code).toBe(0);
+    await run(["install"], { PATH: manager.path });
+    expect((await run(["uninstall"], { PATH: manager.path })).output).toContain("removed 6 files");
+    const unit = "berth-companion.service";
+    const words = "--user --no-ask-password";
+    expect(await manager.told()).toEqual([
+      `${words} daemon-reload`,
+      `${words} enable ${unit}`,
+      `${words} restart ${unit}`,
+      `${words} daemon-reload`,
+      `${words} enable ${unit}`,
+      `${words} start ${unit}`,
+      `${words} disable --now ${unit}`,
+      `${words} daemon-reload`,
+    ]);
+    expect(await readdir(servicesDir())).toEqual([]);
+    const refusing = await standIn(
+      '[ "$3" = daemon-reload ] || { echo "Unit is masked" >&2; exit 1; }',
+    );
+    const { code, errors } = await run(["install"], { PATH: refusing.path });
+    expect(code).toBe(1);
+    expect(errors).toContain("Unit is masked");
+  });
+
+  test("without a systemd that runs, the bus alone starts it", async () => {
+    const absent = await standIn('echo "Failed to connect to bus: No medium found" >&2; exit 1');
+    const { code, output } = await run(["install"], { PATH: absent.path });
+    expect(code).toBe(0);
+    expect(output).toContain("no systemd runs");
+    expect((await run(["install"], { PATH: "/nonexistent" })).code).toBe(0);
+  });
+});
+
+describe("the texts", () => {
+  const odd = ["/opt/a b/node", '/x/"quoted"\\back', "50%", "$HOME", "plain", "a=b c", "`date`"];
+
+  test("a program with odd words comes out of the unit as it went in", () => {
+    expect(programOf(unitText(odd))).toEqual(odd);
+  });
+
+  test("and out of the service as a shell would split it", () => {
+    const line = serviceText("dev.assistant.Agent1", odd)
+      .split("\n")
+      .find((it) => it.startsWith("Exec="));
+    const split = spawnSync(
+      "sh",
+      ["-c", `for word in ${line?.slice(5)}; do printf '%s\\n' "$word"; done`],
+      {
+        encoding: "utf8",
+      },
+    );
+    expect(split.stdout.trim().split("\n")).toEqual(odd);
+  });
+});
+
+describe("what is installed", () => {
+  test("is started by whoever calls any of its names, and found by doctor", {
+    timeout: 60_000,
+  }, async () => {
+    const runtime = join(home, "runtime");
+    await mkdir(runtime, { mode: 0o700 });
+    await run(["install", "--no-start", "--engine", "stub", "--port", "0"], {
+      XDG_RUNTIME_DIR: runtime,
+    });
+    const files = await readdir(servicesDir());
+    const services = Object.fromEntries(
+      await Promise.all(
+        files.map(async (file) => [
+          basename(file),
+          await readFile(join(servicesDir(), file), "utf8"),
+        ]),
+      ),
+    );
+    const environment = { HOME: home, XDG_RUNTIME_DIR: runtime };
+    await using bus = await TestSessionBus.start({ services, environment });
+    const doctor = async () => {
+      const { output } = await berth(["doctor", "-o", "json"], {
+        workingDirectory: home,
+        environment: { ...environment, DBUS_SESSION_BUS_ADDRESS: bus.address },
+        openSessionBus: (address, signal) =>
+          connectSessionBus({ address, signal, negotiateFds: false }),
+      });
+      const { checks }: { checks: { check: string; state: string; message: string }[] } =
+        JSON.parse(output);
+      return checks.find(({ check }) => check === "companion");
+    };
+    expect(await doctor()).toMatchObject({
+      state: "ok",
+      message: expect.stringContaining("installed"),
+    });
+    const [answer] = await bus.busctlCall(
+      "dev.assistant.Remoted",
+      "/dev/assistant/Remote1",
+      "dev.assistant.Remote1",
+      "Ping",
+    );
+    expect(String(answer)).toMatch(/^berth \d/);
+    for (const name of companionBusNames)
+      expect(
+        await bus.gdbusCall(
+          "org.freedesktop.DBus",
+          "/org/freedesktop/DBus",
+          "org.freedesktop.DBus.NameHasOwner",
+          name,
+        ),
+      ).toBe("(true,)");
+    expect(await doctor()).toMatchObject({
+      state: "ok",
+      message: expect.stringContaining("up, on"),
+    });
+    await endProcessOf(bus, "dev.assistant.Overlay1");
+  });
+});
