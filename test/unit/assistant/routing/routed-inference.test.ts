@@ -339,7 +339,7 @@ describe("the models", () => {
   });
 
   test("of one side are there without the other's", async () => {
-    const { local, remote, routed } = world({ best: ["remote:a:b", "tiny"] });
+    const { local, remote, routed } = world({ best: ["tiny", "remote:a:b"] });
     remote.known = [info("remote:a:b")];
     const ids = async () => (await routed.models()).map(({ id }) => id);
     const localModels = local.models.bind(local);
