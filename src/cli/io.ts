@@ -25,7 +25,7 @@ export interface CliIo {
    * Rejects where none answers at the address. Whoever gets it closes it. `canPassFds`: file descriptors can be
    * sent over it, which needs the optional package usocket.
    */
-  openSessionBus(address: string, signal: AbortSignal, canPassFds: boolean): Promise<SessionBus>;
+  openSessionBus(address: string, signal: AbortSignal, canPassFds?: boolean): Promise<SessionBus>;
 }
 
 const COLUMNS_STANDARD = 80;
@@ -54,7 +54,7 @@ export function processIo(environment: Environment): CliIo {
     },
     openSessionBus: async (address, signal, canPassFds) => {
       const { connectSessionBus } = await import("../base/session-bus/connect.ts");
-      return connectSessionBus({ address, signal, negotiateFds: canPassFds });
+      return connectSessionBus({ address, signal, negotiateFds: canPassFds === true });
     },
   };
 }

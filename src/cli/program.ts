@@ -4,6 +4,7 @@ import { Cli } from "./cli.ts";
 import type { CliIo } from "./io.ts";
 import { addAppVerbs } from "./verbs/app-actions.ts";
 import { addApply } from "./verbs/apply.ts";
+import { addAsk } from "./verbs/ask.ts";
 import { addAssistant } from "./verbs/assistant.ts";
 import { addAudit } from "./verbs/audit.ts";
 import { addBackup } from "./verbs/backup.ts";
@@ -137,6 +138,7 @@ export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   addPrune(program, cli);
 
   program.commandsGroup(groups.companion);
+  addAsk(program, cli);
   addTools(program, cli);
   addCall(program, cli);
   addConfirm(program, cli);

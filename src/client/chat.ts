@@ -70,6 +70,15 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   forbidden: "forbidden",
   not_found: "not_found",
   shutting_down: "assistant_unreachable",
+  consent_required: "consent_required",
+  unauthorized: "provider_denied",
+  unreachable: "provider_unreachable",
+  rate_limited: "too_many_requests",
+  limits_exceeded: "too_many_requests",
+  provider_failed: "provider_failed",
+  cut_off: "provider_failed",
+  bad_response: "provider_failed",
+  cancelled: "wrong_state",
 };
 
 /** The assistant's chat over HTTP, as any client of the convention would use it. */

@@ -1,14 +1,17 @@
 import { isAbort } from "../../base/errors.ts";
-import type { ChatClient, ChatEnd, ChatRequest } from "../../client/chat.ts";
+import type { ChatEnd } from "../../client/chat.ts";
 import type { Cli } from "../cli.ts";
 import { safeText } from "./safe-text.ts";
+import type { AnswerPiece } from "./talk.ts";
 
 /** An answer as far as it came. */
 export interface Answer {
   readonly text: string;
   readonly thoughts: string;
-  /** Undefined where a person stopped it. */
+  /** Undefined where a person stopped it, or did not allow what it needed. */
   readonly end: ChatEnd | undefined;
+  /** What a person did not allow, in words. */
+  readonly denied: string | undefined;
 }
 
 export interface AnswerOptions {
@@ -21,26 +24,32 @@ export interface AnswerOptions {
 }
 
 /**
- * Has the model answer, and prints the answer as it comes: its text to standard output, thoughts and what it
- * waits for, which are no part of it, to standard error. Rejects as ChatClient does; the signal ends it early.
+ * Prints an answer as it comes: its text to standard output, thoughts and what it waits for, which are no part of
+ * it, to standard error; and has a person asked where it needs that. Rejects as the answer does; the signal ends it early.
  */
 export async function printAnswer(
   cli: Cli,
-  client: ChatClient,
-  request: ChatRequest,
+  pieces: AsyncIterable<AnswerPiece>,
   options: AnswerOptions,
   signal: AbortSignal,
 ): Promise<Answer> {
   let text = "";
   let thoughts = "";
   let end: ChatEnd | undefined;
+  let denied: string | undefined;
   const remark = new Remark(cli);
   if (!options.isSilent) remark.show(options.waiting);
   const page = new Page(cli, options.isSilent);
   try {
-    for await (const piece of client.chat(request, signal)) {
+    for await (const piece of pieces) {
       if (piece.type === "end") end = piece;
-      else if (piece.type === "thought") {
+      else if (piece.type === "denied") denied = piece.words;
+      else if (piece.type === "question") {
+        remark.clear();
+        await page.close();
+        await piece.ask();
+        if (!options.isSilent) remark.show(options.waiting);
+      } else if (piece.type === "thought") {
         thoughts += piece.text;
         if (options.isSilent) continue;
         if (options.thoughts) {
@@ -59,7 +68,7 @@ export async function printAnswer(
     remark.clear();
     await page.close();
   }
-  return { text, thoughts, end };
+  return { text, thoughts, end, denied };
 }
 
 /** Where the answer and the thoughts are written, each beginning on a line of its own. */

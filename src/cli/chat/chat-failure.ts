@@ -32,11 +32,27 @@ function wordsFor(
     case "model_unusable":
     case "engine_failed":
       return [message, "`berth models ls` and `berth models show NAME` tell more"];
+    case "consent_required":
+      return [message, "`berth remote consent` lists what may leave this machine, and allows it"];
+    case "unauthorized":
+      return [
+        message,
+        "`berth remote key ID`, or `berth remote login ID`; `berth remote` lists them",
+      ];
+    case "unreachable":
+      return [message, "check the address, which `berth remote` shows, and the network"];
+    case "rate_limited":
+    case "provider_failed":
+    case "cut_off":
+    case "limits_exceeded":
     case "queue_full":
     case "shutting_down":
       return [message, "ask again in a moment"];
     case "ledger_unavailable":
-      return [message, "`berth ledger verify`; where the disk is full, make room"];
+      return [
+        message,
+        "`berth ledger verify` (with --user: the companion's); where the disk is full, make room",
+      ];
     default:
       return [message, undefined];
   }

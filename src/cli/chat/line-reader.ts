@@ -81,6 +81,19 @@ export class LineReader implements Disposable {
     return first.typed;
   }
 
+  /** What has been typed, and was not taken up yet, is gone. */
+  forget(): void {
+    this.#ready.length = 0;
+    this.#clearLine();
+  }
+
+  /** Ends a `next` that waits, as if the terminal had gone. */
+  giveUp(): void {
+    if (this.#wake === undefined) return;
+    this.#clearLine();
+    this.#wake();
+  }
+
   /** Calls back at each Ctrl-C, and when the terminal goes, until what it returns is called. */
   onInterrupt(listener: () => void): () => void {
     this.#interrupted = listener;
@@ -101,9 +114,14 @@ export class LineReader implements Disposable {
       return;
     }
     const hadText = this.#reader.line !== "";
+    this.#clearLine();
+    this.#add({ type: "interrupt", hadText });
+  }
+
+  #clearLine(): void {
+    if (this.#hasEnded) return;
     this.#reader.write("", { ctrl: true, name: "e" });
     this.#reader.write("", { ctrl: true, name: "u" });
-    this.#add({ type: "interrupt", hadText });
   }
 
   #add(typed: Typed): void {

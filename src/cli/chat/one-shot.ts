@@ -1,16 +1,17 @@
-import type { ChatClient, ServedModel } from "../../client/chat.ts";
+import type { ServedModel } from "../../client/chat.ts";
 import type { Cli } from "../cli.ts";
+import { callExitCodes } from "../companion/show-result.ts";
+import { shownJson } from "../companion/untrusted-text.ts";
+import { exitCodes } from "../failure.ts";
 import { printAnswer } from "./answer.ts";
 import { withHint } from "./chat-failure.ts";
 import { type ChatSettings, requestOf } from "./settings.ts";
-
-/** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
-const INTERRUPTED = 130;
+import type { Talk } from "./talk.ts";
 
 /** One message and its answer, alone on standard output. */
 export async function askOnce(
   cli: Cli,
-  client: ChatClient,
+  talk: Talk,
   model: ServedModel,
   message: string,
   settings: ChatSettings,
@@ -19,10 +20,11 @@ export async function askOnce(
   const leaving = new AbortController();
   const stay = cli.io.onInterrupt(() => leaving.abort());
   try {
-    const { text, thoughts, end } = await printAnswer(
+    const said = [{ role: "user", content: message } as const];
+    const request = requestOf(model.id, said, settings.system, settings);
+    const { text, thoughts, end, denied } = await printAnswer(
       cli,
-      client,
-      requestOf(model.id, [{ role: "user", content: message }], settings.system, settings),
+      talk.answer(request, leaving.signal),
       {
         thoughts: settings.thoughts,
         isSilent: isJson,
@@ -30,13 +32,17 @@ export async function askOnce(
       },
       leaving.signal,
     );
+    if (denied !== undefined) {
+      cli.exitCode = callExitCodes.denied;
+      return cli.note(denied);
+    }
     if (end === undefined) {
-      cli.exitCode = INTERRUPTED;
+      cli.exitCode = exitCodes.interrupted;
       return;
     }
     if (isJson)
       return await cli.print(
-        terminalSafeJson({
+        shownJson({
           model: end.model ?? model.id,
           content: text,
           thoughts: thoughts === "" ? null : thoughts,
@@ -57,12 +63,4 @@ export function cutOff({ maxTokens }: ChatSettings): string {
   return maxTokens === undefined || maxTokens === -1
     ? "(cut off: the context is full)"
     : `(cut off after ${maxTokens} tokens: --max-tokens)`;
-}
-
-/** JSON escapes control characters below a space; some terminals obey those above 0x7E as well. */
-function terminalSafeJson(document: unknown): string {
-  return JSON.stringify(document, null, 2).replace(
-    /[\u007F-\u009F]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
 }

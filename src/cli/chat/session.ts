@@ -1,14 +1,14 @@
-import type { ChatClient, ChatMessage, ServedModel } from "../../client/chat.ts";
+import type { ChatMessage, ServedModel } from "../../client/chat.ts";
 import type { Cli } from "../cli.ts";
 import { explain } from "../failure.ts";
 import { formatTable } from "../output/table.ts";
 import { printAnswer } from "./answer.ts";
 import { withHint } from "./chat-failure.ts";
-import { chooseModel } from "./choose-model.ts";
 import type { LineReader } from "./line-reader.ts";
 import { MessageLines } from "./message-lines.ts";
 import { cutOff } from "./one-shot.ts";
 import { type ChatSettings, requestOf } from "./settings.ts";
+import type { Talk } from "./talk.ts";
 
 const PROMPT = ">>> ";
 const PROMPT_INSIDE = "... ";
@@ -20,7 +20,7 @@ const help = [
     "tell the model how to be, from now on; without TEXT: shows it; `/system -` takes it away",
   ],
   ["/model NAME", "talk to another model, about the same; without NAME: shows which one it is"],
-  ["/models", "the models of the assistant"],
+  ["/models", "the models that there are"],
   ["/exit", "leave; so does Ctrl-D"],
   [
     '"""',
@@ -32,7 +32,7 @@ const help = [
 /** A talk at a terminal, until a person leaves. What was said goes along with each message. */
 export class ChatSession {
   readonly #cli: Cli;
-  readonly #client: ChatClient;
+  readonly #talk: Talk;
   readonly #reader: LineReader;
   readonly #settings: ChatSettings;
   readonly #said: ChatMessage[] = [];
@@ -41,13 +41,13 @@ export class ChatSession {
 
   constructor(options: {
     readonly cli: Cli;
-    readonly client: ChatClient;
+    readonly talk: Talk;
     readonly reader: LineReader;
     readonly settings: ChatSettings;
     readonly model: ServedModel;
   }) {
     this.#cli = options.cli;
-    this.#client = options.client;
+    this.#talk = options.talk;
     this.#reader = options.reader;
     this.#settings = options.settings;
     this.#model = options.model;
@@ -88,10 +88,10 @@ export class ChatSession {
     const done = this.#reader.onInterrupt(() => stopping.abort());
     const messages = [...this.#said, { role: "user", content: message } as const];
     try {
-      const { text, end } = await printAnswer(
+      const request = requestOf(this.#model.id, messages, this.#system, this.#settings);
+      const { text, end, denied } = await printAnswer(
         this.#cli,
-        this.#client,
-        requestOf(this.#model.id, messages, this.#system, this.#settings),
+        this.#talk.answer(request, stopping.signal),
         {
           thoughts: this.#settings.thoughts,
           isSilent: false,
@@ -101,10 +101,11 @@ export class ChatSession {
       );
       // What came of a stopped answer was said too: the next message may go on from there.
       if (text !== "") this.#said.push(...messages.slice(-1), { role: "assistant", content: text });
-      if (end === undefined) this.#remark("(stopped)");
+      if (denied !== undefined) this.#remark(`(${denied})`);
+      else if (end === undefined) this.#remark("(stopped)");
       else if (end.finishReason === "length") this.#remark(cutOff(this.#settings));
       if (end !== undefined) this.#model = { ...this.#model, state: "resident" };
-      return end === undefined;
+      return end === undefined && denied === undefined;
     } catch (error) {
       // The message is not part of the talk, so that it can be sent again.
       this.#explain(withHint(error, true));
@@ -154,7 +155,7 @@ export class ChatSession {
 
   async #changeModel(name: string): Promise<void> {
     try {
-      this.#model = chooseModel(await this.#client.models(), name);
+      this.#model = await this.#talk.choose(name);
       this.#remark(this.#aboutModel());
     } catch (error) {
       this.#explain(withHint(error, true));
@@ -163,7 +164,7 @@ export class ChatSession {
 
   async #listModels(): Promise<void> {
     try {
-      const models = await this.#client.models();
+      const models = await this.#talk.models();
       await this.#cli.print(
         formatTable(
           models,

@@ -41,10 +41,8 @@ export async function decide(
   call: ParkedCall,
   signal: AbortSignal,
 ): Promise<Decided> {
-  const { callId, spec } = call;
-  cli.note(showSpec(callId, spec, lookOf(cli)));
-  if (spec.holdMs > 0)
-    cli.note(cli.errorColours.yellow(`  Read it: you are asked in ${spec.holdMs / 1000} s.`));
+  const { callId } = call;
+  showCall(cli, call);
   const over = new AbortController();
   const watching = AbortSignal.any([signal, over.signal]);
   let endedAs: string | undefined;
@@ -69,6 +67,13 @@ export async function decide(
   }
   const end = await confirmCall(cli, agent, callId, decision === "approve", signal);
   return { end, isInterrupted };
+}
+
+/** All of what a person decides about, on standard error. */
+export function showCall(cli: Cli, { callId, spec }: Pick<ParkedCall, "callId" | "spec">): void {
+  cli.note(showSpec(callId, spec, lookOf(cli)));
+  if (spec.holdMs > 0)
+    cli.note(cli.errorColours.yellow(`  Read it: you are asked in ${spec.holdMs / 1000} s.`));
 }
 
 function howOvertaken(status: string, code: string): string {
@@ -99,7 +104,7 @@ export function lookOf(cli: Cli): Look {
   return { colours: cli.errorColours, nowMs: cli.io.now(), width: cli.io.errorColumns };
 }
 
-function questionOf({ kind, spec }: ParkedCall): Question {
+export function questionOf({ kind, spec }: Pick<ParkedCall, "kind" | "spec">): Question {
   if (kind === "chip")
     return {
       text: "Run it? [y/N] ",

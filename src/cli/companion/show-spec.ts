@@ -74,8 +74,8 @@ function valueText(value: unknown): string {
   return JSON.stringify(value) ?? "(none)";
 }
 
-/** A name in front of a value, which has a margin of its own, where it has more than a line. */
-function named(name: string, value: string, width: number): string {
+/** A name in front of a value of somebody else's, which has a margin of its own, where it has more than a line. */
+export function named(name: string, value: string, width: number): string {
   const margin = " ".repeat(displayWidth(name));
   const single = shownBlock(value, margin, width);
   if (!single.includes("\n")) return `${name}${single.slice(margin.length)}`;

@@ -1,12 +1,12 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { BerthError } from "../../base/errors.ts";
-import type { ChatClient, ServedModel } from "../../client/chat.ts";
+import type { ServedModel } from "../../client/chat.ts";
+import type { Talk } from "../chat/talk.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
 import { integerBetween, withExamples } from "../options.ts";
 
-/** As much as the assistant takes in one request. */
-const INPUT_BYTES_MAX = 4 * 1024 * 1024;
+const example = 'berth chat small "Name three rivers"';
 
 interface ChatFlags {
   readonly model?: string;
@@ -18,14 +18,15 @@ interface ChatFlags {
   readonly output?: "json";
   readonly port?: number;
   readonly assistantUrl?: string;
+  readonly user?: boolean;
 }
 
 export function addChat(program: Command, cli: Cli): void {
   const command = program
     .command("chat")
-    .summary("talk to a model of this machine")
+    .summary("talk to a model of this machine, or of a provider")
     .description(
-      "Talks to a model of the assistant on this machine. With a message, or with one on standard input, it prints the answer and ends; else it is a talk: Ctrl-C stops an answer, Ctrl-D leaves, /help tells more. The first word is the model, unless it has blanks in it, as a message in quotes has; without a model it is the one that is loaded.",
+      "Talks to a model of the assistant on this machine; to remote:PROVIDER:MODEL, and with --user, by way of your companion, which asks you before anything leaves the machine. With a message, or with one on standard input, it prints the answer and ends; else it is a talk: Ctrl-C stops an answer, Ctrl-D leaves, /help tells more. The first word is the model, unless it has blanks in it, as a message in quotes has; without a model it is the one that is loaded.",
     )
     .argument("[model]", "id or alias of a model")
     .argument("[message...]", "what to say")
@@ -37,12 +38,14 @@ export function addChat(program: Command, cli: Cli): void {
     .option("--json", "print the answer of one message as JSON; so does -o json")
     .addOption(new Option("-o, --output <format>", "print in another form").choices(["json"]))
     .option("--port <port>", "of the assistant", integerBetween(1, 65_535))
-    .option("--assistant-url <address>", "of the assistant (also BERTH_ASSISTANT_URL)");
+    .option("--assistant-url <address>", "of the assistant (also BERTH_ASSISTANT_URL)")
+    .option("--user", "by way of your companion, over the session bus");
   withExamples(command, [
     ["berth chat", "talk to the model that is loaded"],
     ["berth chat small", "talk to the model small"],
     ['berth chat small "Name three rivers"', "one answer"],
     ["git diff | berth chat small Summarise this", "about what comes in"],
+    ["berth chat remote:openrouter:openai/gpt-4o", "talk to a model of a provider: `berth remote`"],
     ['berth chat "Name three rivers" --json', "for scripts"],
   ]).action(async (first: string | undefined, rest: string[], flags: ChatFlags) => {
     if (cli.globals.url !== undefined)
@@ -52,12 +55,36 @@ export function addChat(program: Command, cli: Cli): void {
       );
     const words = [...(first === undefined ? [] : [first]), ...rest];
     const { name, message } = partsOf(words, flags.model);
-    const text = await withInput(cli, message);
+    const { withInput } = await import("../chat/message-input.ts");
+    const { isRemote } = await import("../chat/talk.ts");
+    const isOverBus = flags.user === true || (name !== undefined && isRemote(name));
+    if (isOverBus) refuseHttpFlags(flags);
+    const text = await withInput(cli, message, example);
     const isJson = flags.json === true || flags.output === "json";
     if (text === undefined && isJson)
       throw new UsageError("--json goes with one message", 'berth chat "Name three rivers" --json');
+    const settings = {
+      system: flags.system,
+      temperature: flags.temperature,
+      maxTokens: flags.maxTokens,
+      thoughts: flags.thoughts === true,
+    };
+    const { runTalk } = await import("../chat/run-talk.ts");
+    const parts = { message: text, settings, isJson };
+    if (isOverBus) {
+      const { withCompanion } = await import("../companion/connect.ts");
+      const { talkOverBus } = await import("../companion/overlay/bus-talk.ts");
+      return withCompanion(cli, (companion, signal) =>
+        runTalk(cli, {
+          ...parts,
+          open: (person) => talkOverBus(cli, companion, person, signal),
+          choose: (talk) => talk.choose(name),
+        }),
+      );
+    }
     const { findAssistant } = await import("../chat/find-assistant.ts");
     const { ChatClient } = await import("../../client/chat.ts");
+    const { talkOverHttp } = await import("../chat/talk.ts");
     const client = new ChatClient({
       url: findAssistant({
         url: flags.assistantUrl,
@@ -68,26 +95,29 @@ export function addChat(program: Command, cli: Cli): void {
         workingDirectory: cli.io.workingDirectory,
       }),
     });
-    const settings = {
-      system: flags.system,
-      temperature: flags.temperature,
-      maxTokens: flags.maxTokens,
-      thoughts: flags.thoughts === true,
-    };
-    const model = await modelFor(cli, client, name, flags.model === undefined ? words : []);
-    if (text !== undefined) {
-      const { askOnce } = await import("../chat/one-shot.ts");
-      return askOnce(cli, client, model, text, settings, isJson);
-    }
-    const { LineReader } = await import("../chat/line-reader.ts");
-    const { ChatSession } = await import("../chat/session.ts");
-    using reader = new LineReader({
-      input: cli.io.input,
-      write: (shown) => cli.io.writeError(shown),
-      columns: () => cli.io.columns,
+    await runTalk(cli, {
+      ...parts,
+      open: () => talkOverHttp(client),
+      choose: (talk) => modelFor(cli, talk, name, flags.model === undefined ? words : []),
     });
-    await new ChatSession({ cli, client, reader, settings, model }).run();
   });
+}
+
+/** The companion has its own settings for these, or none. Throws UsageError. */
+function refuseHttpFlags(flags: ChatFlags): void {
+  const wrong = [
+    [flags.port, "--port"],
+    [flags.assistantUrl, "--assistant-url"],
+    [flags.temperature, "--temperature"],
+    [flags.maxTokens, "--max-tokens"],
+    [flags.thoughts, "--thoughts"],
+  ] as const;
+  for (const [value, name] of wrong)
+    if (value !== undefined)
+      throw new UsageError(
+        `${name} does not go with --user, or with a model of a provider`,
+        "port 7778 takes all parameters of the convention: docs/remote.md",
+      );
 }
 
 /** Which of the words name the model, and which are the message. */
@@ -101,32 +131,20 @@ function partsOf(
   return { name: first, message: rest.join(" ") };
 }
 
-/** The message and what comes in behind it; undefined where a person is to type. Throws UsageError where there is neither. */
-async function withInput(cli: Cli, message: string): Promise<string | undefined> {
-  if (cli.io.inputIsTerminal) return message === "" ? undefined : message;
-  const { readAll } = await import("../read-input.ts");
-  const input = (await readAll(cli.io.input, INPUT_BYTES_MAX)).toString("utf8").trim();
-  const text = [message, input].filter((part) => part !== "").join("\n\n");
-  if (text === "")
-    throw new UsageError("there is nothing to say", 'berth chat small "Name three rivers"');
-  return text;
-}
-
 /** `words`: all that was said, where its first word was taken for the model. */
 async function modelFor(
   cli: Cli,
-  client: ChatClient,
+  talk: Talk,
   name: string | undefined,
   words: readonly string[],
 ): Promise<ServedModel> {
-  const { chooseModel } = await import("../chat/choose-model.ts");
   try {
-    return chooseModel(await client.models(), name);
+    return await talk.choose(name);
   } catch (error) {
     if (name === undefined || !isUnknown(error)) throw error;
     const { startKnown } = await import("../chat/start-known.ts");
     const started = await startKnown(cli, name);
-    if (started !== undefined) return chooseModel(await client.models(), started);
+    if (started !== undefined) return talk.choose(started);
     if (words.length < 2) throw error;
     // As likely somebody has left the quotes away.
     const hint = `where it is part of what you say: berth chat ${JSON.stringify(words.join(" "))}`;

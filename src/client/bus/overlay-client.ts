@@ -1,3 +1,4 @@
+import { untilAborted } from "../../base/aborting.ts";
 import type { BusValue, BusVariant, SessionBus } from "../../base/session-bus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
 import { notTheCompanion } from "./json.ts";
@@ -17,6 +18,7 @@ export interface OverlayRequest {
 }
 
 const ANSWER_MS_MAX = 30_000;
+const never = new AbortController().signal;
 
 /** Overlay1. Rejects with BerthErrors, see `busFailure`; JSON comes as it is, for `overlay-wire.ts` to read. */
 export class OverlayClient {
@@ -38,17 +40,14 @@ export class OverlayClient {
         turn.onDispose(stop);
       }
       turn.onDispose(await this.#overlay.onGone(() => turn.fail(companionEnded())));
-      const [queryId] = await this.#overlay.call(
-        "Ask",
-        "sa{sv}",
-        [request.prompt, options(request)],
-        {
-          signal,
-          timeoutMs: ANSWER_MS_MAX,
-        },
-      );
-      if (typeof queryId !== "bigint") throw notTheCompanion(undefined);
-      turn.begin(queryId);
+      const asked = this.#ask(request);
+      try {
+        turn.begin(await untilAborted(asked, signal));
+      } catch (error) {
+        // Whoever left did not wait for the number, without which nobody can end the query.
+        if (signal.aborted) asked.then((queryId) => this.cancel(queryId, never)).catch(() => {});
+        throw error;
+      }
       return turn;
     } catch (error) {
       turn[Symbol.dispose]();
@@ -64,6 +63,14 @@ export class OverlayClient {
   async respond(queryId: bigint, isApproved: boolean, signal: AbortSignal): Promise<void> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     await this.#overlay.call("Respond", "tb", [queryId, isApproved], limits);
+  }
+
+  async #ask(request: OverlayRequest): Promise<bigint> {
+    const limits = { signal: never, timeoutMs: ANSWER_MS_MAX };
+    const args = [request.prompt, options(request)];
+    const [queryId] = await this.#overlay.call("Ask", "sa{sv}", args, limits);
+    if (typeof queryId !== "bigint") throw notTheCompanion(undefined);
+    return queryId;
   }
 
   async status(signal: AbortSignal): Promise<ReadonlyMap<string, BusVariant>> {

@@ -1,3 +1,4 @@
+import { untilAborted } from "../../../base/aborting.ts";
 import { BerthError } from "../../../base/errors.ts";
 import { timeLimit } from "../../../base/time-limit.ts";
 import { companionEnded } from "../../../client/bus/no-bus.ts";
@@ -21,7 +22,7 @@ export async function signIn(
   signal: AbortSignal,
 ): Promise<LoginEnd> {
   const over = new AbortController();
-  using bound = timeLimit(AbortSignal.any([signal, over.signal]), SIGN_IN_MS_MAX);
+  using bound = timeLimit(signal, SIGN_IN_MS_MAX);
   let hasBegun = false;
   let settle: ((end: LoginEnd) => void) | undefined;
   const ended = new Promise<LoginEnd>((resolve) => {
@@ -36,7 +37,7 @@ export async function signIn(
     const url = await remote.beginLogin(id, signal);
     hasBegun = true;
     show(url);
-    return await Promise.race([ended, rejectedOn(bound.signal)]);
+    return await untilAborted(ended, bound.signal, over.signal);
   } catch (error) {
     if (over.signal.aborted) throw companionEnded();
     if (!signal.aborted && bound.signal.aborted)
@@ -46,14 +47,6 @@ export async function signIn(
     stop();
     stopGone();
   }
-}
-
-function rejectedOn(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const onAbort = () => reject(signal.reason);
-    if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort, { once: true });
-  });
 }
 
 /** Says how a sign-in ended, and sets what the command line ends with. */
