@@ -1,3 +1,4 @@
+import { announced } from "../../../base/announced.ts";
 import type { Clock } from "../../../base/clock.ts";
 import { timeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../errors.ts";
@@ -219,33 +220,3 @@ const stateNames = {
   unloading: "idle",
   failed: "failed",
 } as const satisfies Record<ModelState["state"], ModelInfo["state"]>;
-
-/** `first`, as soon as there is an event behind it or `withinMs` are over, and then the events. */
-async function* announced<T>(
-  first: T,
-  events: AsyncGenerator<T, void, void>,
-  clock: Clock,
-  withinMs: number,
-  leaving: AbortController,
-): AsyncGenerator<T, void, void> {
-  const event = events.next();
-  event.catch(() => {});
-  let cancel: (() => void) | undefined;
-  try {
-    await Promise.race([
-      event,
-      new Promise<void>((resolve) => {
-        cancel = clock.setTimer(withinMs, resolve);
-      }),
-    ]);
-    yield first;
-    const second = await event;
-    if (second.done === true) return;
-    yield second.value;
-    yield* events;
-  } finally {
-    cancel?.();
-    leaving.abort();
-    await events.return();
-  }
-}

@@ -1,0 +1,71 @@
+import type { Clock } from "../../../base/clock.ts";
+import { AssistantError } from "../../errors.ts";
+import type { AnswerEvent } from "../../inference/service-port.ts";
+import { eventData } from "../../inference/wire/event-data.ts";
+import type { ProviderAnswer } from "../provider-http/port.ts";
+import type { ProviderAnswerReader } from "./answer-reader.ts";
+import { begunBody, wholeText } from "./body-text.ts";
+import type { ProviderWords } from "./provider-words.ts";
+
+/** How long counts, and the word that it is over, are waited for once every choice has had its end. */
+const COUNTS_MS_MAX = 2_000;
+/** And the body's own end behind that word, with which the connection can be kept. */
+const END_MS_MAX = 250;
+
+interface Reading {
+  readonly reader: ProviderAnswerReader;
+  readonly words: ProviderWords;
+  readonly clock: Clock;
+  /** Ends the answer, so that what is awaited of it settles. */
+  readonly leave: () => void;
+}
+
+/**
+ * The events of an answer, as they come. A provider that ends every choice and then says no more, or is cut off,
+ * has answered. Rejects as the answer's body does, and with what the provider says went wrong.
+ */
+export async function* answerEvents(
+  answer: ProviderAnswer,
+  { reader, words, clock, leave }: Reading,
+): AsyncGenerator<AnswerEvent, void, void> {
+  const { first, body, abandon } = await begunBody(answer.body());
+  if (first === "{" || first === "[") {
+    yield* reader.document(await wholeText(body));
+    return;
+  }
+  if (first === "<") {
+    await abandon();
+    throw words.notUnderstood("a page");
+  }
+  const data = eventData(body, words);
+  try {
+    for (;;) {
+      const pull = data.next();
+      const limitMs = reader.isDone ? END_MS_MAX : COUNTS_MS_MAX;
+      const result = reader.hasEnded ? await within(pull, limitMs, clock) : await pull;
+      if (result === undefined || result.done === true) break;
+      yield* reader.read(result.value);
+    }
+  } finally {
+    leave();
+    await data.return();
+  }
+  yield* reader.finish();
+}
+
+/** Undefined where nothing comes in time, or the connection is lost by then. */
+async function within<T>(pull: Promise<T>, limitMs: number, clock: Clock): Promise<T | undefined> {
+  let cancel: (() => void) | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    cancel = clock.setTimer(limitMs, () => resolve(undefined));
+  });
+  try {
+    return await Promise.race([pull, late]);
+  } catch (error) {
+    if (error instanceof AssistantError && (error.code === "cut_off" || error.code === "timeout"))
+      return undefined;
+    throw error;
+  } finally {
+    cancel?.();
+  }
+}

@@ -1,0 +1,57 @@
+import { remoteModelId } from "../../inference/routing/port.ts";
+import type { ModelInfo } from "../../inference/service-port.ts";
+import { countMember, listMember, member, textMember } from "../../inference/wire/wire-value.ts";
+import { parsedJson } from "../../inference/wire/wire-words.ts";
+import type { ProviderWords } from "./provider-words.ts";
+
+/** What fits into the `model` of a request, with the provider's name in front of it. */
+const ID_CHARACTERS_MAX = 200;
+/** The longest list there is has some thousands. */
+const MODELS_MAX = 20_000;
+
+export interface ListedModel {
+  readonly id: string;
+  readonly createdSeconds?: number | undefined;
+  readonly contextTokens?: number | undefined;
+}
+
+/** The answer of `GET /models`; some answer the list itself. Throws `bad_response` for what is no list. */
+export function listedModels(text: string, words: ProviderWords): ListedModel[] {
+  const body = parsedJson(text, "a document that is no JSON", words);
+  const list: readonly unknown[] | undefined = Array.isArray(body)
+    ? body
+    : (listMember(body, "data") ?? listMember(body, "models"));
+  if (!list) throw words.notUnderstood("a list of models without data");
+  const found = list.slice(0, MODELS_MAX).map((item) => listedModel(item));
+  const byId = new Map(found.flatMap((model) => (model ? [[model.id, model]] : [])));
+  return [...byId.values()];
+}
+
+/** As it is told to clients. A provider does not say what a model is for; the ids of those that embed mostly do. */
+export function modelInfo(providerId: string, model: ListedModel): ModelInfo {
+  return {
+    id: remoteModelId({ provider: providerId, model: model.id }),
+    aliases: [],
+    createdSeconds: model.createdSeconds ?? 0,
+    kind: /embed/i.test(model.id) ? "embedding" : "chat",
+    state: "idle",
+    contextTokens: model.contextTokens,
+    embeddingLength: undefined,
+  };
+}
+
+function listedModel(item: unknown): ListedModel | undefined {
+  const id = textMember(item, "id") ?? textMember(item, "name");
+  // Nothing that would spoil a line of a terminal or of a log.
+  if (id === undefined || id.length > ID_CHARACTERS_MAX || !/^[^\s\p{C}]+$/u.test(id))
+    return undefined;
+  return {
+    id,
+    createdSeconds: countMember(item, "created"),
+    contextTokens:
+      countMember(item, "context_length") ??
+      countMember(item, "max_model_len") ??
+      countMember(item, "context_window") ??
+      countMember(member(item, "top_provider"), "context_length"),
+  };
+}

@@ -1,0 +1,25 @@
+/** An abort of its own for a part of something longer: it follows the parent's, and can be had alone. */
+export class OwnAbort implements Disposable {
+  readonly #controller = new AbortController();
+  readonly #parent: AbortSignal;
+  readonly #follow = () => this.#controller.abort(this.#parent.reason);
+
+  constructor(parent: AbortSignal) {
+    this.#parent = parent;
+    if (parent.aborted) this.#follow();
+    else parent.addEventListener("abort", this.#follow, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  abort(): void {
+    this.#controller.abort();
+  }
+
+  [Symbol.dispose](): void {
+    this.#parent.removeEventListener("abort", this.#follow);
+    this.abort();
+  }
+}

@@ -1,0 +1,103 @@
+import { AssistantError } from "../../errors.ts";
+import type { ChatMessage, Prompt } from "../../inference/runner.ts";
+import type { EmbedRequest, GenerateRequest } from "../../inference/service-port.ts";
+import {
+  type ChatPrompt,
+  chatLogprobsFields,
+  chatOf,
+  formatField,
+  messageFields,
+  samplingFields,
+  stopField,
+  toolChoiceField,
+  toolsField,
+  type WireRequest,
+} from "../../inference/wire/request-fields.ts";
+
+/** OpenAI and others refuse a schema without a name. */
+const SCHEMA_NAME = "answer";
+
+/**
+ * A request as providers of the convention take it; what JSON.stringify leaves out is what it does not say. Only
+ * what was asked for is said, since many refuse what they do not know: no `n` of 1, no tool choice of `auto`.
+ * A limit is sent where the request has one, and none where it has not, unlike to a local model: the 1,024 tokens
+ * of the contract would cut a model that thinks before it has answered.
+ *
+ * Throws AssistantError `unsupported_parameter` for a prompt of tokens, whose numbers only a local model shares,
+ * and `invalid_request`.
+ */
+export function generateBody(request: GenerateRequest, model: string): WireRequest {
+  const chat = chatOf(request);
+  const common = {
+    model,
+    n: request.n === 1 ? undefined : request.n,
+    stream: true,
+    stream_options: { include_usage: true },
+    ...samplingFields(request),
+    // The same by the name that most providers have for it.
+    repetition_penalty: request.sampling.repeatPenalty,
+    max_tokens: request.maxTokens === Number.POSITIVE_INFINITY ? undefined : request.maxTokens,
+    stop: stopField(request),
+    response_format: formatField(named(request.guide)),
+  };
+  if (chat) {
+    const body = { ...common, ...chatFields(request, chat) };
+    return { path: "/chat/completions", body: withFurther(body, request.further) };
+  }
+  const texts = request.prompts.map((prompt) => plainText(prompt));
+  const prompt = texts.length === 1 ? texts[0] : texts;
+  const body = { ...common, prompt, logprobs: request.sampling.logprobs };
+  return { path: "/completions", body: withFurther(body, request.further) };
+}
+
+export function embedBody(request: EmbedRequest, model: string): WireRequest {
+  const body = { model, input: request.texts, encoding_format: "float" };
+  return { path: "/embeddings", body: withFurther(body, request.further) };
+}
+
+function chatFields(request: GenerateRequest, chat: ChatPrompt) {
+  const { reasoning_effort: effort, ...variables } = chat.variables;
+  const tools = toolsField(chat.tools);
+  const isAuto = request.toolChoice.kind === "auto";
+  return {
+    messages: chat.messages.map((message) => remoteMessage(message)),
+    ...(effort === undefined ? {} : { reasoning_effort: effort }),
+    ...(Object.keys(variables).length === 0 ? {} : { chat_template_kwargs: variables }),
+    tools,
+    tool_choice: tools && !isAuto ? toolChoiceField(request.toolChoice) : undefined,
+    parallel_tool_calls: tools && !request.parallelToolCalls ? false : undefined,
+    ...chatLogprobsFields(request),
+  };
+}
+
+/** A message that is nothing but calls has no content: some refuse an empty one. */
+function remoteMessage(message: ChatMessage) {
+  const isCalls = message.content === "" && (message.toolCalls?.length ?? 0) > 0;
+  return { ...messageFields(message), ...(isCalls ? { content: null } : {}) };
+}
+
+function named(guide: GenerateRequest["guide"]): GenerateRequest["guide"] {
+  return guide.kind === "json_schema" ? { ...guide, name: guide.name ?? SCHEMA_NAME } : guide;
+}
+
+function plainText(prompt: Prompt): string {
+  if (prompt.kind === "text") return prompt.text;
+  throw new AssistantError(
+    "unsupported_parameter",
+    "a prompt of tokens can be answered by a local model only: send a provider the text",
+    { param: "prompts" },
+  );
+}
+
+/** What the request says itself, or says by leaving it out, is not said otherwise by what goes along. */
+const ownNames: ReadonlySet<string> = new Set(["max_completion_tokens", "keep_alive", "__proto__"]);
+
+function withFurther(
+  body: Readonly<Record<string, unknown>>,
+  further: Readonly<Record<string, unknown>> = {},
+): Readonly<Record<string, unknown>> {
+  const added = Object.entries(further).filter(
+    ([name]) => !Object.hasOwn(body, name) && !ownNames.has(name) && !name.startsWith("svc_"),
+  );
+  return { ...body, ...Object.fromEntries(added) };
+}
