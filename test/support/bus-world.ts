@@ -129,7 +129,7 @@ export function contextService(methods: Partial<ContextService> = {}): ContextSe
   };
 }
 
-function recordingLogger(logged: LogLine[]): Logger {
+export function recordingLogger(logged: LogLine[]): Logger {
   const record = (level: string) => (fields: LogFields, message: string) => {
     logged.push({ ...fields, level, message });
   };

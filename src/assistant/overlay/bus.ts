@@ -1,9 +1,10 @@
-import type { BusValue, BusVariant } from "../../base/session-bus/port.ts";
+import type { BusValue } from "../../base/session-bus/port.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
 import { AssistantError } from "../errors.ts";
 import { askRequestOf } from "./bus-options.ts";
 import { HeldSignals } from "./held-signals.ts";
-import type { OverlayService, OverlayStatus } from "./port.ts";
+import type { OverlayService } from "./port.ts";
+import { statusVariants } from "./status-variants.ts";
 
 const PATH = "/dev/assistant/Overlay1";
 const INTERFACE = "dev.assistant.Overlay1";
@@ -72,7 +73,7 @@ function overlayInterface(
         service.respond(queryIdOf(queryId), approve === true, caller);
         return [];
       },
-      GetStatus: async () => [statusOf(await service.status())],
+      GetStatus: async () => [statusVariants(await service.status())],
       Summon: async ({ args: [prompt] }) => {
         await service.summon(text(prompt));
         return [];
@@ -84,33 +85,6 @@ function overlayInterface(
     },
     properties: { Version: () => INTERFACE_VERSION },
   };
-}
-
-function statusOf(status: OverlayStatus): ReadonlyMap<string, BusVariant> {
-  const s = (value: string): BusVariant => ({ signature: "s", value });
-  const u = (value: number): BusVariant => ({ signature: "u", value });
-  const t = (value: number): BusVariant => ({ signature: "t", value: BigInt(Math.trunc(value)) });
-  const b = (value: boolean): BusVariant => ({ signature: "b", value });
-  const as = (value: readonly string[]): BusVariant => ({ signature: "as", value });
-  const entries: { readonly [Name in keyof OverlayStatus]: BusVariant } = {
-    version: s(status.version),
-    state: s(status.state),
-    active: u(status.active),
-    pending_confirmations: u(status.pending_confirmations),
-    engine: s(status.engine),
-    model: s(status.model),
-    http_port: u(status.http_port),
-    ledger_ok: b(status.ledger_ok),
-    ledger_size: t(status.ledger_size),
-    index_docs: u(status.index_docs),
-    index_state: s(status.index_state),
-    window_available: b(status.window_available),
-    selection_available: b(status.selection_available),
-    consent: as(status.consent),
-    providers: as(status.providers),
-    uptime_ms: t(status.uptime_ms),
-  };
-  return new Map(Object.entries(entries));
 }
 
 /** Ids are numbers that JSON holds exactly; what is larger has never been one. */
