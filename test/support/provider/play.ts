@@ -43,10 +43,14 @@ async function streamed(
   request: ProviderRequest,
   response: ServerResponse,
 ): Promise<void> {
+  let sent = Promise.resolve();
   const send = async (data: string) => {
     if (response.destroyed) throw new Error("nobody listens any more");
-    if (!response.write(`data: ${data}\n\n`))
-      await Promise.race([once(response, "drain"), once(response, "close")]);
+    let isRoom = true;
+    sent = new Promise((resolve) => {
+      isRoom = response.write(`data: ${data}\n\n`, () => resolve());
+    });
+    if (!isRoom) await Promise.race([once(response, "drain"), once(response, "close")]);
   };
   const chunk = (delta: unknown, finish: string | null = null) =>
     JSON.stringify({
@@ -58,6 +62,8 @@ async function streamed(
   const text = turn.text ?? [];
   for (let piece = 0; piece <= text.length; piece++) {
     if (turn.then?.after === piece) {
+      // What was written before the cut is to arrive.
+      await sent;
       if (turn.then.do === "cut") response.socket?.destroy();
       return;
     }

@@ -3,8 +3,12 @@ import { AssistantError } from "../../errors.ts";
 
 /** A base URL, taken apart. Nothing has been looked up yet. */
 export interface BaseUrl {
-  /** Normal form, no slash at its end. */
+  /** Normal form, no slash at its end: `origin` and `path`. */
   readonly href: string;
+  /** With the port where it is not the usual one. */
+  readonly origin: string;
+  /** `/v1`, or empty. */
+  readonly path: string;
   readonly isEncrypted: boolean;
   /** A name in lower case and ASCII, or an address without brackets. */
   readonly host: string;
@@ -50,8 +54,11 @@ function taken(url: URL): BaseUrl {
   const isEncrypted = url.protocol === "https:";
   const written = host.includes(":") ? `[${host}]` : host;
   const port = url.port === "" ? "" : `:${url.port}`;
+  const origin = `${url.protocol}//${written}${port}`;
   return {
-    href: `${url.protocol}//${written}${port}${path}`,
+    href: origin + path,
+    origin,
+    path,
     isEncrypted,
     host,
     isIpLiteral,

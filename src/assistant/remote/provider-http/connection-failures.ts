@@ -1,0 +1,95 @@
+import { AssistantError } from "../../errors.ts";
+
+/** What somebody connects to, for messages. */
+export interface Named {
+  readonly providerId: string;
+  /** `https://example.com`, with the port where it is not the usual one. */
+  readonly origin: string;
+}
+
+function unreachable(named: Named, why: string): AssistantError {
+  return new AssistantError(
+    "unreachable",
+    `the provider ${named.providerId} cannot be reached at ${named.origin}: ${why}`,
+  );
+}
+
+/** A kept connection that was closed, and of which no byte of an answer came: to be tried on a new one. */
+export class LostConnection extends Error {}
+
+/** Of connecting, the certificate included. The error itself is not passed on: it may hold what the other side sent. */
+export function notConnected(named: Named, error: unknown): AssistantError {
+  if (error instanceof AssistantError)
+    return error.code === "unreachable" ? unreachable(named, error.message) : error;
+  const code = systemCode(error);
+  return unreachable(named, reasons[code] ?? familyOf(code));
+}
+
+/** Of a connection that was there, before the head of the answer. `bytes` of an answer came. */
+export function noAnswer(named: Named, error: unknown, bytes: number): AssistantError {
+  if (bytes === 0 && !isNonsense(systemCode(error)))
+    return unreachable(named, "it ended the connection without an answer");
+  return badResponse(named, notHttp(systemCode(error)));
+}
+
+/** In the body of an answer. */
+export function cutOff(named: Named, error: unknown): AssistantError {
+  const code = systemCode(error);
+  // The end of the connection in the middle of a chunk.
+  if (isNonsense(code) && code !== "HPE_INVALID_EOF_STATE")
+    return badResponse(named, notHttp(code));
+  return new AssistantError(
+    "cut_off",
+    `the provider ${named.providerId} ended the connection in the middle of its answer`,
+  );
+}
+
+export function badResponse(named: Named, what: string): AssistantError {
+  return new AssistantError(
+    "bad_response",
+    `the provider ${named.providerId} does not answer as providers do (${what}); see that its base_url is right`,
+  );
+}
+
+function isNonsense(code: string): boolean {
+  return code.startsWith("HPE_") || code === "UND_ERR_HEADERS_OVERFLOW";
+}
+
+function notHttp(code: string): string {
+  return code === "UND_ERR_HEADERS_OVERFLOW" ? "headers without end" : "no HTTP";
+}
+
+function systemCode(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string"
+    ? error.code
+    : "";
+}
+
+const notTrusted = "nobody whom this machine trusts vouches for its certificate";
+const noWay = "there is no way to its address from here";
+
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nobody listens there",
+  ECONNRESET: "it ended the connection at once",
+  EPIPE: "it ended the connection at once",
+  ETIMEDOUT: "nobody answers there",
+  EHOSTUNREACH: noWay,
+  ENETUNREACH: noWay,
+  EADDRNOTAVAIL: noWay,
+  EMFILE: "this program has too many files open",
+  CERT_HAS_EXPIRED: "its certificate has expired",
+  CERT_NOT_YET_VALID: "its certificate is not valid yet; see that this machine's clock is right",
+  CERT_REVOKED: "its certificate was revoked",
+  DEPTH_ZERO_SELF_SIGNED_CERT: notTrusted,
+  SELF_SIGNED_CERT_IN_CHAIN: notTrusted,
+  UNABLE_TO_GET_ISSUER_CERT: notTrusted,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: notTrusted,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: notTrusted,
+  ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
+};
+
+function familyOf(code: string): string {
+  if (code === "EPROTO" || code.startsWith("ERR_SSL") || code.startsWith("ERR_TLS"))
+    return `it does not speak TLS as it should (${code})`;
+  return code === "" ? "the connection failed" : `the connection failed (${code})`;
+}

@@ -1,0 +1,122 @@
+import { connect, isIP, type LookupFunction, type Socket } from "node:net";
+import { connect as connectTls, type SecureContext } from "node:tls";
+import type { Clock } from "../../../base/clock.ts";
+import { AssistantError } from "../../errors.ts";
+import type { ProviderAddresses } from "../address/provider-addresses.ts";
+import type { AddressClass } from "../port.ts";
+
+/** Where a provider is. */
+export interface Target {
+  readonly isEncrypted: boolean;
+  /** A name, or an address without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Of the addresses, when the provider was added. */
+  readonly pinned: AddressClass;
+}
+
+export interface Dialling {
+  readonly addresses: ProviderAddresses;
+  readonly clock: Clock;
+  readonly trust: SecureContext;
+}
+
+/** For the name, all its addresses in turn, and TLS. */
+const CONNECT_MS_MAX = 10_000;
+/** Node's 250 ms give up on addresses that are only far away. */
+const NEXT_ADDRESS_MS = 1_000;
+
+/**
+ * A connection to `target`, ready for its first request: made to one of the addresses that were looked at just
+ * now, never to what another look-up would give. Rejects with AssistantError `unreachable`, what connecting
+ * and TLS fail with, and the signal's reason.
+ */
+export async function dial(
+  target: Target,
+  { addresses, clock, trust }: Dialling,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const limit = new AbortController();
+  const stop = () => limit.abort(signal.reason);
+  if (signal.aborted) stop();
+  signal.addEventListener("abort", stop, { once: true });
+  const stopTimer = clock.setTimer(CONNECT_MS_MAX, () => limit.abort(tooLong()));
+  try {
+    const { host, port, pinned } = target;
+    const checked = await addresses.connectable({ host, port }, pinned, limit.signal);
+    return await connected(target, checked, trust, limit.signal);
+  } finally {
+    stopTimer();
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+function connected(
+  target: Target,
+  checked: readonly string[],
+  trust: SecureContext,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const { host, port, isEncrypted } = target;
+  const options = {
+    host,
+    port,
+    // Not asked where the host is an address itself.
+    lookup: onlyThese(checked),
+    autoSelectFamily: true,
+    autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_MS,
+    noDelay: true,
+    keepAlive: true,
+  };
+  const socket = isEncrypted
+    ? connectTls({
+        ...options,
+        secureContext: trust,
+        // The name only; addresses are looked for in the certificate, but not sent.
+        servername: isIP(host) === 0 ? host : "",
+        // Said here since NODE_TLS_REJECT_UNAUTHORIZED would change the default.
+        rejectUnauthorized: true,
+        ALPNProtocols: ["http/1.1"],
+      })
+    : connect(options);
+  return new Promise((resolve, reject) => {
+    const onAbort = () => socket.destroy();
+    const over = () => {
+      signal.removeEventListener("abort", onAbort);
+      socket.off("error", onError).off("close", onClose);
+    };
+    const onError = (error: Error) => {
+      over();
+      // Whatever else it says, nobody asks any more.
+      socket.on("error", () => {}).destroy();
+      reject(error);
+    };
+    const onClose = () => {
+      over();
+      reject(signal.aborted ? signal.reason : new AssistantError("unreachable", "it hung up"));
+    };
+    socket.once(isEncrypted ? "secureConnect" : "connect", () => {
+      over();
+      resolve(socket);
+    });
+    socket.on("error", onError).on("close", onClose);
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+  });
+}
+
+function onlyThese(checked: readonly string[]): LookupFunction {
+  const all = checked.map((address) => ({ address, family: isIP(address) }));
+  return (_host, options, callback) => {
+    const [first] = all;
+    if (options.all === true) callback(null, [...all]);
+    else callback(null, first?.address ?? "", first?.family);
+  };
+}
+
+function tooLong(): AssistantError {
+  return new AssistantError(
+    "unreachable",
+    `nobody answers there within ${CONNECT_MS_MAX / 1000} s`,
+  );
+}

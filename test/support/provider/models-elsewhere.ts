@@ -1,0 +1,64 @@
+import type { DataClass } from "../../../src/assistant/data-class.ts";
+import type { InferenceHttpLimits } from "../../../src/assistant/inference/http/http-context.ts";
+import { ProviderAddresses } from "../../../src/assistant/remote/address/provider-addresses.ts";
+import { Consent } from "../../../src/assistant/remote/consent.ts";
+import { RemoteInference } from "../../../src/assistant/remote/egress/remote-inference.ts";
+import { ProviderConnections } from "../../../src/assistant/remote/provider-http/provider-connections.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { silentLogger } from "../../../src/base/logger.ts";
+import { FakeLedger } from "../fake-ledger.ts";
+import { type InferenceHttpWorld, inferenceHttp } from "../inference-http.ts";
+import { ScriptedBook } from "./scripted-book.ts";
+import { TestProvider, type TestProviderOptions } from "./test-provider.ts";
+
+export const KEY = "sk-test-0123456789abcdef";
+
+/** The companion's port over a scripted local service and a provider behind TLS, which is called `there`. */
+export interface ModelsElsewhere extends AsyncDisposable {
+  readonly provider: TestProvider;
+  readonly book: ScriptedBook;
+  readonly consent: Consent;
+  readonly ledger: FakeLedger;
+  readonly connections: ProviderConnections;
+  readonly world: InferenceHttpWorld;
+}
+
+export async function modelsElsewhere(
+  options: {
+    readonly allowed?: readonly DataClass[];
+    readonly aliases?: ReadonlyMap<string, readonly string[]>;
+    readonly limits?: Partial<InferenceHttpLimits>;
+    readonly provider?: TestProviderOptions;
+  } = {},
+): Promise<ModelsElsewhere> {
+  const { aliases, limits } = options;
+  const provider = await TestProvider.start({ tls: true, key: KEY, ...options.provider });
+  const book = new ScriptedBook();
+  book.add("there", provider.baseUrl, KEY);
+  const consent = new Consent(options.allowed ?? ["prompt"]);
+  const ledger = new FakeLedger();
+  const [clock, logger] = [systemClock, silentLogger];
+  const addresses = new ProviderAddresses({ ownPorts: () => new Set() });
+  const extraAuthorities = provider.ca === "" ? [] : [provider.ca];
+  const connections = new ProviderConnections({ addresses, clock, extraAuthorities });
+  const remote = new RemoteInference({ http: connections, book, ledger, consent, clock, logger });
+  const world = await inferenceHttp({
+    remote,
+    ...(aliases ? { aliases } : {}),
+    ...(limits ? { limits } : {}),
+  });
+  return {
+    provider,
+    book,
+    consent,
+    ledger,
+    connections,
+    world,
+    async [Symbol.asyncDispose]() {
+      await world[Symbol.asyncDispose]();
+      await remote[Symbol.asyncDispose]();
+      await connections[Symbol.asyncDispose]();
+      await provider[Symbol.asyncDispose]();
+    },
+  };
+}
