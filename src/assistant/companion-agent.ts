@@ -17,7 +17,7 @@ import { defaultLimits } from "./agent/mcp/limits.ts";
 import { McpApps } from "./agent/mcp/mcp-apps.ts";
 import type { ContextEmbedder } from "./context/port.ts";
 import type { Ledger } from "./ledger/port.ts";
-import { LiveSettings } from "./live-settings.ts";
+import type { LiveSettings } from "./live-settings.ts";
 
 export interface CompanionAgentParts {
   readonly ledger: Ledger;
@@ -25,6 +25,7 @@ export interface CompanionAgentParts {
   readonly sessionBus: SessionBus;
   /** By which a wish finds tools that it shares no word with. */
   readonly embedder: ContextEmbedder;
+  readonly settings: LiveSettings;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -39,8 +40,8 @@ export async function openCompanionAgent(
   config: CompanionConfig,
   parts: CompanionAgentParts,
   starting: Cleanup,
-): Promise<Agent> {
-  const { ledger, sessionBus, embedder, clock, logger } = parts;
+): Promise<{ readonly agent: Agent; readonly registry: ManifestRegistry }> {
+  const { ledger, sessionBus, embedder, settings, clock, logger } = parts;
   const registry = starting.use(
     new ManifestRegistry({
       directories: manifestDirectories(config.environment, config.homeDirectory),
@@ -67,13 +68,7 @@ export async function openCompanionAgent(
     }),
   );
   const discovery = starting.use(new Discovery({ registry, embedder, clock, logger }));
-  const settings = new LiveSettings({
-    file: config.settingsFile,
-    homeDirectory: config.homeDirectory,
-    settings: config.settings,
-    logger,
-  });
-  return starting.use(
+  const agent = starting.use(
     await Agent.open({
       registry,
       apps,
@@ -85,6 +80,7 @@ export async function openCompanionAgent(
       logger,
     }),
   );
+  return { agent, registry };
 }
 
 /** Berth's own tools: this program once more, ended with the daemon. */

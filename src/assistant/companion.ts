@@ -4,6 +4,7 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import { Cleanup } from "../base/cleanup.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import type { CompanionConfig } from "../base/companion-config.ts";
+import { companionBusNames } from "../base/companion-names.ts";
 import { BerthError } from "../base/errors.ts";
 import { createLogger, type Logger } from "../base/logger.ts";
 import { packageVersion } from "../base/package-version.ts";
@@ -11,9 +12,12 @@ import { writeReadyFile } from "../base/ready-file.ts";
 import { sessionBusAddress } from "../base/session-bus/address.ts";
 import { connectSessionBus } from "../base/session-bus/connect.ts";
 import { BusCallError } from "../base/session-bus/port.ts";
+import { usualPorts } from "../base/usual-ports.ts";
 import { serveAgent } from "./agent/bus.ts";
 import { type OpenBus, openBus } from "./bus/open-bus.ts";
 import { appsDir, openCompanionAgent } from "./companion-agent.ts";
+import { openCompanionOverlay } from "./companion-overlay.ts";
+import { openCompanionRemote } from "./companion-remote.ts";
 import { serveContext } from "./context/bus.ts";
 import { AppMemory } from "./context/memory/app-memory.ts";
 import type { ContextEmbedder } from "./context/port.ts";
@@ -21,11 +25,15 @@ import { Context } from "./context/service.ts";
 import { InferenceObjects } from "./inference/bus/inference-objects.ts";
 import { Doors } from "./inference/http/doors.ts";
 import { buildInferenceHttp } from "./inference/http/server.ts";
+import { RoutedInference } from "./inference/routing/routed-inference.ts";
 import type { InferenceService } from "./inference/service-port.ts";
 import { UpstreamInference } from "./inference/upstream/upstream.ts";
 import { type OpenLedger, openLedger } from "./ledger/ledger.ts";
+import { LiveSettings } from "./live-settings.ts";
 import { openLocalInference } from "./local-inference.ts";
 import { AwaitedEmbedder } from "./model-embedder.ts";
+import { serveOverlay } from "./overlay/bus.ts";
+import { serveRemote } from "./remote/bus.ts";
 import { listenOnLoopback, type Running, running } from "./running.ts";
 
 /** What the ready line and `run/assistant.json` say. */
@@ -46,8 +54,6 @@ export interface CompanionReady {
   readonly version: string;
 }
 
-const BUS_NAMES = ["dev.assistant.Agent1", "dev.assistant.Context1", "dev.assistant.Inference1"];
-
 /**
  * One person's companion: the names `dev.assistant.*` on the session bus, and 127.0.0.1:7778. The ledger is
  * opened first, since nothing may happen without it, and keeps a second daemon off the data directory. The
@@ -67,8 +73,27 @@ export async function runCompanion(config: CompanionConfig): Promise<Running<Com
   await mkdir(config.runtimeDir, { recursive: true, mode: 0o700 });
 
   const ledger = starting.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
-  const { service, engine } = await openInference(config, { ledger, clock, logger }, starting);
+  const local = await openInference(config, { ledger, clock, logger }, starting);
   const { bus, sessionBus } = await openBuses(address, { clock, logger }, starting);
+  const settings = new LiveSettings({
+    file: config.settingsFile,
+    homeDirectory: config.homeDirectory,
+    settings: config.settings,
+    logger,
+  });
+  const ports = new Set(berthPorts(config));
+  const remote = await openCompanionRemote(
+    config,
+    { ledger, sessionBus, ownPorts: () => ports, clock, logger },
+    starting,
+  );
+  const service = new RoutedInference({
+    local: local.service,
+    remote: remote.inference,
+    aliases: () => settings.current().models,
+    logger,
+    clock,
+  });
   const { embeddingModel, index } = config.settings;
   const memory = starting.use(new AppMemory({ dir: config.dataDir, ledger, clock, logger }));
   const context = starting.use(
@@ -84,42 +109,72 @@ export async function runCompanion(config: CompanionConfig): Promise<Running<Com
   );
   if (embeddingModel !== undefined) {
     const onFound = (found: ContextEmbedder) => context.useEmbedder(found);
-    const wanted = { service, model: embeddingModel, clock, logger };
+    // What is indexed is embedded here: an index is no reason for a text to leave.
+    const wanted = { service: local.service, model: embeddingModel, clock, logger };
     const awaited = new AwaitedEmbedder({ ...wanted, onFound });
     starting.defer(() => awaited[Symbol.dispose]());
   }
-  const agent = await openCompanionAgent(
+  const { agent, registry } = await openCompanionAgent(
     config,
-    { ledger, sessionBus, embedder: context.embedder, clock, logger },
+    { ledger, sessionBus, embedder: context.embedder, settings, clock, logger },
+    starting,
+  );
+  let httpPort = 0;
+  const overlay = openCompanionOverlay(
+    {
+      local: local.service,
+      routed: service,
+      remote,
+      agent,
+      registry,
+      context,
+      ledger,
+      sessionBus,
+      httpPort: () => httpPort,
+      clock,
+      logger,
+    },
     starting,
   );
   const daemon = `berth ${version}`;
   starting.defer(serveAgent({ bus, service: agent, daemon }));
   starting.defer(serveContext({ bus, service: context, daemon }));
+  starting.defer(serveRemote({ bus, service: remote.service, daemon }));
+  starting.defer(serveOverlay({ bus, service: overlay, daemon }));
   starting.use(
     new InferenceObjects({ bus, service, runtimeDir: config.runtimeDir, clock, logger, daemon }),
   );
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
   const doors = new Doors({ logger });
-  const http = buildInferenceHttp({ service, logger, clock, metrics, version, doors });
+  const http = buildInferenceHttp({
+    service,
+    routes: service,
+    logger,
+    clock,
+    metrics,
+    version,
+    doors,
+  });
   starting.defer(() => http.close());
   const url = await listenOnLoopback(http, config.port);
-  for (const name of BUS_NAMES) await bus.requestName(name);
+  httpPort = Number(new URL(url).port);
+  ports.add(httpPort);
+  for (const name of companionBusNames) await bus.requestName(name);
 
   const ready: CompanionReady = {
     url,
     instance: "user",
     data_dir: config.dataDir,
-    engine,
+    engine: local.engine,
     upstream: config.upstream ?? null,
-    bus_names: BUS_NAMES,
+    bus_names: companionBusNames,
     apps_dir: appsDir(config),
     pid: process.pid,
     version,
   };
   await writeReadyFile(join(runDir, "assistant.json"), ready);
-  logger.info({ url, names: BUS_NAMES }, "the companion is up");
+  logger.info({ url, names: companionBusNames }, "the companion is up");
   const daemonParts = running(ready, starting.move(), logger);
   void bus.closed.then(() => {
     logger.info({}, "the session bus is gone, and the companion goes with it");
@@ -147,6 +202,12 @@ async function openInference(
   const local = await openLocalInference(config, parts, starting);
   void local.residency.loadPinned();
   return { service: local.service, engine: local.engine.name };
+}
+
+/** Where Berth listens on this machine unless it is told otherwise, and the system instance where it is. */
+function berthPorts({ upstream }: CompanionConfig): number[] {
+  const system = upstream === undefined ? [] : [Number(new URL(upstream).port)];
+  return [...Object.values(usualPorts), ...system];
 }
 
 /** One connection that serves, and one that asks: what apps are started by is a client's business. */

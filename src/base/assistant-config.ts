@@ -7,6 +7,7 @@ import type { Environment } from "./environment.ts";
 import { BerthError } from "./errors.ts";
 import type { LogFormat } from "./logger.ts";
 import { parseBytes, parseDuration } from "./units.ts";
+import { usualPorts } from "./usual-ports.ts";
 
 /** What `berth assistant` runs with: flags, then the environment, then defaults. Frozen; paths are absolute. */
 export interface AssistantConfig {
@@ -68,8 +69,6 @@ export interface AssistantFlags {
 
 /** The rest is the system's, the apps' and what llama.cpp takes beside what it tells. */
 const MEMORY_SHARE = 0.75;
-const SYSTEM_PORT = 7777;
-const COMPANION_PORT = 7778;
 
 const engines = ["auto", "llama", "stub"] as const;
 const logFormats = ["json", "pretty"] as const;
@@ -131,7 +130,7 @@ export function loadAssistantConfig(input: {
 type Setting = { readonly text: string; readonly origin: string } | undefined;
 
 function portOf(instance: "system" | "user"): number {
-  return instance === "user" ? COMPANION_PORT : SYSTEM_PORT;
+  return instance === "user" ? usualPorts.companion : usualPorts.system;
 }
 
 function integer(setting: Setting, min: number, max: number): number | undefined {

@@ -10,6 +10,8 @@ import { xdgDirectory } from "./assistant-paths.ts";
 import { type CompanionFile, readCompanionFile } from "./companion-file.ts";
 import { ConfigError } from "./config-error.ts";
 import type { Environment } from "./environment.ts";
+import { readSignInConfig, type SignInConfig } from "./sign-in-config.ts";
+import { usualPorts } from "./usual-ports.ts";
 
 /** What `berth assistant --user` runs with: as an assistant, and what a person's session gives it. */
 export interface CompanionConfig extends AssistantConfig {
@@ -21,6 +23,8 @@ export interface CompanionConfig extends AssistantConfig {
   readonly settingsFile: string;
   /** As the settings file was at the start. */
   readonly settings: CompanionFile;
+  /** Where the built-in providers sign people in. */
+  readonly signIn: SignInConfig;
   /** Where manifests, the bus and apps are looked for. */
   readonly environment: Environment;
   readonly homeDirectory: string;
@@ -31,7 +35,7 @@ export interface CompanionFlags extends AssistantFlags {
   readonly config?: string | undefined;
 }
 
-const UPSTREAM = "http://127.0.0.1:7777";
+const UPSTREAM = `http://127.0.0.1:${usualPorts.system}`;
 
 /** Throws ConfigError, which names the flag, the variable or the file. */
 export function loadCompanionConfig(input: {
@@ -55,6 +59,7 @@ export function loadCompanionConfig(input: {
     runtimeDir: join(runtimeDirectory(environment), "assistant"),
     settingsFile,
     settings: readCompanionFile(settingsFile, homeDirectory),
+    signIn: readSignInConfig(environment["ASSISTANT_OAUTH_CONFIG"]),
     environment,
     homeDirectory,
   });

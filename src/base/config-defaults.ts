@@ -3,6 +3,7 @@ import { isAbsolute, join } from "node:path";
 import { assistantDataDir } from "./assistant-paths.ts";
 import type { ConfigKey } from "./config-schema.ts";
 import type { Environment } from "./environment.ts";
+import { usualPorts } from "./usual-ports.ts";
 
 /** Settings that are not set unless somebody sets them. */
 export const unset = [
@@ -43,7 +44,7 @@ export function defaultSettings(
   return {
     data_dir: dataDir,
     specs_dir: existsSync(local) ? local : join(dataDir, "specs"),
-    listen: "127.0.0.1:7776",
+    listen: `127.0.0.1:${usualPorts.api}`,
     docker_host: defaultDockerHost(environment, home),
     ingress: "auto",
     ingress_image: "caddy:2",
@@ -57,7 +58,7 @@ export function defaultSettings(
     specs_git_path: ".",
     specs_git_interval: "1m",
     assistant: "on",
-    assistant_port: "7777",
+    assistant_port: String(usualPorts.system),
     assistant_data_dir:
       dataDir === defaultDataDir(surroundings)
         ? // That of `berth assistant`, whose models and ledger are those of the machine.

@@ -124,6 +124,7 @@ const wiring: readonly string[] = [
   "src/assistant/companion.ts",
   "src/assistant/companion-agent.ts",
   "src/assistant/companion-remote.ts",
+  "src/assistant/companion-overlay.ts",
   "src/assistant/local-inference.ts",
 ];
 

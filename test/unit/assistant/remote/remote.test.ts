@@ -51,7 +51,7 @@ describe("providers", () => {
     const refused = (wanted: Partial<typeof home>) =>
       world.remote.addProvider({ ...home, ...wanted }, person);
     for (const id of ["", "Home", "a:b", "-a", "x".repeat(33), "a b", "../etc"])
-      await expect(refused({ id }), id).rejects.toMatchObject({
+      await expect(refused({ id })).rejects.toMatchObject({
         code: "invalid_request",
         param: "id",
       });

@@ -1,0 +1,100 @@
+import type { Cleanup } from "../base/cleanup.ts";
+import type { Clock } from "../base/clock.ts";
+import type { CompanionConfig } from "../base/companion-config.ts";
+import type { Logger } from "../base/logger.ts";
+import type { SessionBus } from "../base/session-bus/port.ts";
+import type { OpenLedger } from "./ledger/ledger.ts";
+import { ProviderAddresses } from "./remote/address/provider-addresses.ts";
+import { builtInProviders } from "./remote/built-in.ts";
+import { Consent } from "./remote/consent.ts";
+import { Credentials } from "./remote/credentials.ts";
+import { RemoteInference } from "./remote/egress/remote-inference.ts";
+import { Logins } from "./remote/logins.ts";
+import { ProviderConnections } from "./remote/provider-http/provider-connections.ts";
+import { Providers } from "./remote/providers.ts";
+import { Remote } from "./remote/remote.ts";
+import { OAuthSignIns } from "./remote/sign-in/sign-ins.ts";
+import { RemoteStore } from "./remote/store/remote-store.ts";
+import { EncryptedVault } from "./remote/vault/encrypted-vault.ts";
+
+export interface CompanionRemoteParts {
+  readonly ledger: OpenLedger;
+  /** Asks the Secret Service for the key of the vault. */
+  readonly sessionBus: SessionBus;
+  /** Of this machine, on which no provider is: what Berth itself listens on. */
+  readonly ownPorts: () => ReadonlySet<number>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** The egress broker: who the providers are, what may leave, and the one way by which it does. */
+export interface CompanionRemote {
+  readonly service: Remote;
+  readonly inference: RemoteInference;
+  readonly providers: Providers;
+  readonly consent: Consent;
+}
+
+export async function openCompanionRemote(
+  config: CompanionConfig,
+  parts: CompanionRemoteParts,
+  starting: Cleanup,
+): Promise<CompanionRemote> {
+  const { ledger, sessionBus, ownPorts, clock, logger } = parts;
+  const { dataDir: dir, environment, signIn: endpoints } = config;
+  const store = new RemoteStore({ dir });
+  starting.defer(() => store[Symbol.dispose]());
+  const vault = starting.use(
+    await EncryptedVault.open({ dir, environment, sessionBus, clock, logger }),
+  );
+  const providers = new Providers({
+    builtIn: builtInProviders(endpoints),
+    store,
+    describe: (id) => vault.describe(id),
+    clock,
+  });
+  const consent = new Consent(store.allowed());
+  const logins = new Logins({
+    open: (sink) => starting.use(new OAuthSignIns({ endpoints, sink, clock, logger })),
+    ledger,
+    logger,
+  });
+  const credentials = starting.use(
+    new Credentials({ vault, ledger, clock, renewer: logins.signIns }),
+  );
+  logins.keepIn({ credentials, find: (id) => providers.find(id) });
+  const addresses = new ProviderAddresses({ ownPorts });
+  const http = starting.use(new ProviderConnections({ addresses, clock }));
+  const inference = starting.use(
+    new RemoteInference({
+      http,
+      book: {
+        find: (id) => providers.find(id),
+        usable: () => providers.usable(),
+        bearer: (provider, signal) => credentials.bearer(provider, signal),
+        noteStatus: (id, status) => providers.noteStatus(id, status),
+      },
+      consent,
+      ledger,
+      ledgerOk: () => ledger.state.ok,
+      clock,
+      logger,
+    }),
+  );
+  const service = starting.use(
+    new Remote({
+      store,
+      vault,
+      providers,
+      credentials,
+      consent,
+      logins,
+      addresses,
+      listModels: (id, signal) => inference.listModels(id, signal),
+      ledger,
+      clock,
+      logger,
+    }),
+  );
+  return { service, inference, providers, consent };
+}
