@@ -19,7 +19,7 @@ import {
 import { accepted, started } from "../../../support/scripted-service.ts";
 
 /** `BERTH_OVERLAY_RUNS=20000` looks longer; a failure prints its seed and path, which `fc.assert` takes again. */
-const RUNS = Number(process.env["BERTH_OVERLAY_RUNS"] ?? 300);
+const RUNS = Number(process.env["BERTH_OVERLAY_RUNS"] ?? 150);
 
 const connections = [":1.1", ":1.2", ":1.3"] as const;
 type Connection = (typeof connections)[number];
@@ -296,7 +296,7 @@ const whole =
 
 test("whatever happens in whatever order, each query is told of in order, and nothing is left of it", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 120 }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { maxLength: 120, size: "max" }), async (steps) => {
       const run = new Run();
       for (const each of steps) await run.take(each);
       await run.drain();
@@ -314,7 +314,7 @@ test("whatever happens in whatever order, each query is told of in order, and no
 
 test("the end of the companion in the midst of it ends every query, and leaves nothing", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { maxLength: 60, size: "max" }), async (steps) => {
       const run = new Run();
       for (const each of steps) await run.take(each);
       await run.world.overlay[Symbol.asyncDispose]();
