@@ -3,13 +3,13 @@ const ELLIPSIS = "…";
 /**
  * Text of strangers, for a model and for people: control characters are written out, and so are characters
  * that nobody sees or that turn the direction of a line, in which words can hide. Half a code point becomes the
- * character that stands for that. Line breaks and tabs stay.
+ * character that stands for that. Line breaks and tabs stay, and the joiners that scripts and emoji need.
  */
 export function shownText(text: string): string {
   return Buffer.from(text.replaceAll(/\r\n?/g, "\n"))
     .toString()
     .replaceAll(
-      /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u3164]/gu,
+      /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u3164]/gu,
       (character) => `\\u{${character.codePointAt(0)?.toString(16) ?? ""}}`,
     );
 }

@@ -1,0 +1,33 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AppManifest } from "../../src/assistant/agent/manifest.ts";
+import { builtInManifest } from "../../src/assistant/agent/manifests/parse-manifest.ts";
+import type { Candidate } from "../../src/assistant/overlay/agent-pass/candidates.ts";
+import { berthAppsManifest } from "../../src/base/berth-apps.ts";
+import { notesManifest } from "./tool-manifests.ts";
+
+const examples = join(import.meta.dirname, "../../examples");
+
+/** Apps with schemas that somebody has thought about: the examples, Berth's own tools, and the tests' notes. */
+export function writtenApps(): readonly AppManifest[] {
+  const files = ["notes-app/org.example.Notes.json", "mcp-bridge/org.example.Memory.json"];
+  const written = files.map((file): object =>
+    JSON.parse(readFileSync(join(examples, file), "utf8")),
+  );
+  return [...written, berthAppsManifest, notesManifest()].map((document) =>
+    builtInManifest(document),
+  );
+}
+
+/** All tools of an app as the agent pass has them. */
+export function candidatesOf(app: AppManifest): readonly Candidate[] {
+  return app.tools.map(({ name, tier, description, inputSchema, digest }) => ({
+    name: `${app.appId}/${name}`,
+    appId: app.appId,
+    tool: name,
+    tier,
+    description,
+    inputSchema,
+    digest,
+  }));
+}
