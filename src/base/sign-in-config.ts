@@ -83,6 +83,13 @@ export function readSignInConfig(file: string | undefined): SignInConfig {
   if (!file) return signInDefaults;
   const document = readDocument(file);
   const { openrouter, huggingface } = document;
+  for (const [section, keys] of Object.entries(document)) {
+    for (const [key, value] of Object.entries(keys)) {
+      // A pattern does not know which ports and hosts there are.
+      if (key !== "clientId" && !URL.canParse(value))
+        throw new ConfigError(`${file}: ${section}.${key} is not an address that there can be`);
+    }
+  }
   return Object.freeze({
     openrouter: { ...signInDefaults.openrouter, ...withoutSlashes(openrouter ?? {}) },
     huggingface: { ...signInDefaults.huggingface, ...withoutSlashes(huggingface ?? {}) },

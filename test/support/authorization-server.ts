@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import Provider from "oidc-provider";
+import { Provider } from "oidc-provider";
 import { Browser } from "./browser.ts";
 
 /** A client that was registered by hand, as a person does who writes its id into the config file. */

@@ -9,9 +9,13 @@ export function randomPathSegment(): string {
   return randomBytes(16).toString("base64url");
 }
 
+/** In a time that tells nothing of where they differ. */
 export function isSame(given: string, expected: string): boolean {
-  const digest = (text: string) => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(given), digest(expected));
+  return timingSafeEqual(digestOf(given), digestOf(expected));
+}
+
+function digestOf(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
 }
 
 /** A token that can stand in a header. Throws SignInFailure. */

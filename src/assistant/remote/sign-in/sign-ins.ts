@@ -36,7 +36,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
   readonly #attempts = new Map<BuiltInProvider, Attempt>();
   /** By refresh token: each can be used once. */
   readonly #refreshing = new Map<string, Promise<OAuthSession>>();
-  readonly #background = new Set<Promise<void>>();
+  readonly #background = new Set<Promise<unknown>>();
   readonly #closing = new AbortController();
 
   constructor(options: OAuthSignInsOptions) {
@@ -78,12 +78,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     former?.end("superseded");
     if (former) this.#inBackground(former[Symbol.asyncDispose]());
     const opening = attempt.open(former?.kept() ?? Promise.resolve());
-    this.#inBackground(
-      opening.then(
-        () => {},
-        () => {},
-      ),
-    );
+    this.#inBackground(Promise.allSettled([opening]));
     try {
       return await opening;
     } catch (error) {
@@ -150,7 +145,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     }
   }
 
-  #inBackground(work: Promise<void>): void {
+  #inBackground(work: Promise<unknown>): void {
     const done = work.finally(() => this.#background.delete(done));
     this.#background.add(done);
   }

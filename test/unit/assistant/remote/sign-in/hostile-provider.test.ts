@@ -1,0 +1,302 @@
+import type { ServerResponse } from "node:http";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { LoginDetail } from "../../../../../src/assistant/remote/port.ts";
+import { type Claims, keyPair, OpenIdStandIn } from "../../../../support/openid-stand-in.ts";
+import { SignInWorld } from "../../../../support/sign-in-world.ts";
+
+/** Long enough for an answer of the same machine when that is busy. */
+const IMPATIENT_MS = 800;
+
+let provider: OpenIdStandIn;
+let world: SignInWorld;
+
+beforeEach(async () => {
+  provider = await OpenIdStandIn.start();
+  world = new SignInWorld({ huggingface: provider });
+});
+afterEach(async () => {
+  await world[Symbol.asyncDispose]();
+  await provider[Symbol.asyncDispose]();
+});
+
+const tokens = () => provider.asked.get("/token") ?? 0;
+
+/** A sign-in whose callback has these changes; how it ends. */
+async function ends(changes: Readonly<Record<string, string | undefined>> = {}) {
+  const back = await provider.authorize(await world.signIns.begin("huggingface"), changes);
+  const page = await fetch(back);
+  const text = await page.text();
+  for (const secret of [provider.accessToken, provider.refreshToken])
+    expect(text + world.log).not.toContain(secret);
+  expect(world.ends).toHaveLength(1);
+  expect(world.kept).toHaveLength(world.details[0] === "ok" ? 1 : 0);
+  const [end] = world.details;
+  expect(page.ok).toBe(end === "ok" || end === "denied_by_user");
+  return end;
+}
+
+it("signs in where nothing is wrong", async () => {
+  expect(await ends()).toBe("ok");
+});
+
+describe("a callback that does not belong to the sign-in", () => {
+  it.each<[string, Readonly<Record<string, string | undefined>>, LoginDetail]>([
+    ["a forged state", { state: "forged" }, "state_mismatch"],
+    ["no state", { state: undefined }, "state_mismatch"],
+    ["an empty state", { state: "" }, "state_mismatch"],
+    ["the issuer of another server", { iss: "https://evil.example" }, "issuer_mismatch"],
+    ["no issuer, though the server tells it", { iss: undefined }, "issuer_mismatch"],
+    [
+      "a forged state and another issuer",
+      { state: "x", iss: "https://e.example" },
+      "state_mismatch",
+    ],
+    ["an error and a forged state", { error: "access_denied", state: "x" }, "state_mismatch"],
+    ["no code", { code: undefined }, "exchange_failed"],
+    ["a refusal", { error: "access_denied", code: undefined }, "denied_by_user"],
+    ["a refusal beside a code", { error: "access_denied" }, "denied_by_user"],
+    ["another error", { error: "server_error", code: undefined }, "exchange_failed"],
+    ["an answer as a token", { response: "eyJ.e30." }, "exchange_failed"],
+    ["tokens at once", { id_token: "eyJ.e30." }, "exchange_failed"],
+  ])("with %s gets no token asked for", async (_what, changes, detail) => {
+    expect(await ends(changes)).toBe(detail);
+    expect(tokens()).toBe(0);
+  });
+
+  it.each([
+    ["state", "state_mismatch"],
+    ["iss", "issuer_mismatch"],
+    ["code", "exchange_failed"],
+  ] as const)("with its %s twice gets no token asked for", async (name, detail) => {
+    const back = await provider.authorize(await world.signIns.begin("huggingface"));
+    back.searchParams.append(name, back.searchParams.get(name) ?? "");
+    await fetch(back);
+    expect(world.details).toEqual([detail]);
+    expect(tokens()).toBe(0);
+  });
+
+  it("is refused for a wrong issuer also where the server does not promise to tell it", async () => {
+    provider.metadata = without("authorization_response_iss_parameter_supported");
+    expect(await ends({ iss: "https://evil.example" })).toBe("issuer_mismatch");
+  });
+
+  it("may lack the issuer where the server does not tell it", async () => {
+    provider.metadata = without("authorization_response_iss_parameter_supported");
+    expect(await ends({ iss: undefined })).toBe("ok");
+  });
+
+  it("is refused when it is one of another server's sign-in (mix-up)", async () => {
+    await using other = await OpenIdStandIn.start();
+    await using elsewhere = new SignInWorld({ huggingface: other });
+    const theirs = await other.authorize(await elsewhere.signIns.begin("huggingface"));
+    const { searchParams } = theirs;
+    const changes = { code: searchParams.get("code") ?? "", iss: other.issuer };
+    expect(await ends(changes)).toBe("issuer_mismatch");
+    expect(tokens()).toBe(0);
+  });
+});
+
+describe("an id token", () => {
+  it.each<[string, (usual: Claims) => Claims, LoginDetail]>([
+    ["for another nonce", (usual) => ({ ...usual, nonce: "other" }), "exchange_failed"],
+    ["without a nonce", without("nonce"), "exchange_failed"],
+    ["for another client", (usual) => ({ ...usual, aud: "other" }), "exchange_failed"],
+    ["that has expired", (usual) => ({ ...usual, exp: now() - 120 }), "exchange_failed"],
+    ["of tomorrow", (usual) => ({ ...usual, nbf: now() + 86_400 }), "exchange_failed"],
+    ["of another issuer", (usual) => ({ ...usual, iss: "https://e.example" }), "issuer_mismatch"],
+    ["of nobody", without("sub"), "exchange_failed"],
+  ])("%s is no sign-in", async (_what, claims, detail) => {
+    provider.claims = claims;
+    expect(await ends()).toBe(detail);
+  });
+
+  it("with another's signature is no sign-in", async () => {
+    provider.signing = keyPair().privateKey;
+    expect(await ends()).toBe("exchange_failed");
+  });
+
+  it("that is missing is no sign-in", async () => {
+    provider.tokens = without("id_token");
+    expect(await ends()).toBe("exchange_failed");
+  });
+
+  it("that is signed by nobody is no sign-in", async () => {
+    provider.tokens = (usual) => {
+      const [, claims = ""] = String(usual["id_token"]).split(".");
+      const head = Buffer.from('{"alg":"none"}').toString("base64url");
+      return { ...usual, id_token: `${head}.${claims}.` };
+    };
+    expect(await ends()).toBe("exchange_failed");
+  });
+});
+
+describe("a token endpoint", () => {
+  const json = { "content-type": "application/json" };
+  it.each<[string, (response: ServerResponse) => void]>([
+    ["that fails", (response) => response.writeHead(500, json).end('{"error":"server_error"}')],
+    ["that redirects", (response) => response.writeHead(307, { location: "/elsewhere" }).end()],
+    [
+      "that is a page",
+      (response) => response.writeHead(200, { "content-type": "text/html" }).end(),
+    ],
+    ["that answers without end", (response) => flood(response)],
+    ["that hangs up", (response) => void response.destroy()],
+    ["that answers null", (response) => response.writeHead(200, json).end("null")],
+  ])("%s ends the sign-in, and is asked once", async (_what, answer) => {
+    provider.instead.set("/token", answer);
+    expect(await ends()).toBe("exchange_failed");
+    expect(tokens()).toBe(1);
+    expect(provider.asked.has("/elsewhere")).toBe(false);
+  });
+
+  it.each<[string, (response: ServerResponse) => void]>([
+    ["that never answers", () => {}],
+    ["that never ends its answer", (response) => void response.writeHead(200, json).write("{")],
+  ])("%s is not waited for without end", async (_what, answer) => {
+    await world[Symbol.asyncDispose]();
+    world = new SignInWorld({ huggingface: provider, requestMs: IMPATIENT_MS });
+    provider.instead.set("/token", answer);
+    expect(await ends()).toBe("exchange_failed");
+    expect(world.log).toContain('"reason":"unreachable"');
+  });
+
+  it.each([
+    ["with a line end in it", "a\r\nb"],
+    ["that is empty", ""],
+    ["that is too long", "a".repeat(9000)],
+    ["that is a number", 7],
+  ])("cannot give a token %s", async (_what, token) => {
+    provider.tokens = (usual) => ({ ...usual, access_token: token });
+    expect(await ends()).toBe("exchange_failed");
+  });
+
+  it("that promises a session for ever is not believed", async () => {
+    provider.tokens = (usual) => ({ ...usual, expires_in: 1e300 });
+    expect(await ends()).toBe("ok");
+    expect(new Date(world.session.expiresAtMs ?? 0).getFullYear()).toBeLessThan(2100);
+  });
+
+  it.each([
+    [400, '{"error":"invalid_grant"}', "unauthorized"],
+    [401, '{"error":"invalid_client"}', "unauthorized"],
+    [429, '{"error":"slow_down"}', "rate_limited"],
+    [503, "", "provider_failed"],
+    [200, '{"token_type":"bearer"}', "bad_response"],
+    [302, "", "bad_response"],
+  ])("that renews with %i is %s: %s", async (status, body, code) => {
+    expect(await ends()).toBe("ok");
+    provider.instead.set("/token", (response) => response.writeHead(status, json).end(body));
+    const signal = AbortSignal.timeout(5000);
+    const error: unknown = await world.signIns
+      .refresh("huggingface", world.session, signal)
+      .catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code });
+    expect(JSON.stringify(error) + String(error)).not.toContain(provider.refreshToken);
+  });
+});
+
+describe("metadata", () => {
+  it.each<[string, (usual: Claims) => Claims]>([
+    ["of another issuer", (usual) => ({ ...usual, issuer: "https://evil.example" })],
+    ["without a page to sign in at", without("authorization_endpoint")],
+    [
+      "with a page without https",
+      (usual) => ({ ...usual, authorization_endpoint: "http://example.org/authorize" }),
+    ],
+    [
+      "with a script for a page",
+      (usual) => ({ ...usual, authorization_endpoint: "javascript:alert(1)" }),
+    ],
+    [
+      "with a registration without https",
+      (usual) => ({ ...usual, registration_endpoint: "http://example.org/register" }),
+    ],
+    ["without a registration", without("registration_endpoint")],
+  ])("%s begins no sign-in", async (_what, metadata) => {
+    provider.metadata = metadata;
+    await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({
+      code: "bad_response",
+    });
+    expect(world.signIns.pending()).toEqual([]);
+    expect(world.ends).toEqual([]);
+  });
+
+  it("with a token endpoint without https gets no code", async () => {
+    provider.metadata = (usual) => ({ ...usual, token_endpoint: "http://example.org/token" });
+    expect(await ends()).toBe("exchange_failed");
+    expect(world.log).toContain('"reason":"bad_response"');
+  });
+
+  it("is not waited for without end, nor read without end", async () => {
+    await world[Symbol.asyncDispose]();
+    world = new SignInWorld({ huggingface: provider, requestMs: IMPATIENT_MS });
+    provider.instead.set("/.well-known/openid-configuration", () => {});
+    await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({ code: "unreachable" });
+    provider.instead.set("/.well-known/openid-configuration", flood);
+    await expect(world.signIns.begin("huggingface")).rejects.toMatchObject({
+      code: "bad_response",
+    });
+    expect(world.ends).toEqual([]);
+  });
+
+  it("of a client with a secret is not what was asked for", async () => {
+    provider.instead.set("/register", (response) =>
+      response.writeHead(201, { "content-type": "application/json" }).end(
+        JSON.stringify({
+          client_id: "x",
+          client_secret: "s",
+          client_secret_expires_at: 0,
+          token_endpoint_auth_method: "client_secret_basic",
+        }),
+      ),
+    );
+    await expect(world.signIns.begin("huggingface")).rejects.toThrow("ASSISTANT_OAUTH_CONFIG");
+  });
+});
+
+describe("revoking", () => {
+  it("is nothing where the provider has no place for it", async () => {
+    expect(await ends()).toBe("ok");
+    await world.signIns.revoke("huggingface", world.session);
+    expect(world.log).not.toContain("was not told");
+  });
+
+  it("is given up where the provider fails", async () => {
+    provider.metadata = (usual) => ({ ...usual, revocation_endpoint: `${provider.issuer}/gone` });
+    expect(await ends()).toBe("ok");
+    await world.signIns.revoke("huggingface", world.session);
+    expect(world.log).toContain("was not told");
+    expect(world.log).not.toContain(provider.accessToken);
+  });
+});
+
+it("ends at once when somebody cancels it in the exchange", async () => {
+  const waiting: ServerResponse[] = [];
+  provider.instead.set("/token", (response) => void waiting.push(response));
+  const back = await provider.authorize(await world.signIns.begin("huggingface"));
+  const page = fetch(back);
+  await vi.waitFor(() => expect(waiting).toHaveLength(1), { timeout: 15_000 });
+  world.signIns.cancel("huggingface");
+  expect(world.details).toEqual(["cancelled"]);
+  expect(await (await page).text()).toContain("was cancelled");
+  expect(world.kept).toEqual([]);
+});
+
+function now(): number {
+  return Math.floor(Date.now() / 1000);
+}
+
+function without(name: string): (usual: Claims) => Claims {
+  return (usual) => Object.fromEntries(Object.entries(usual).filter(([key]) => key !== name));
+}
+
+/** More than anybody reads. */
+function flood(response: ServerResponse): void {
+  response.writeHead(200, { "content-type": "application/json" });
+  const part = Buffer.alloc(65_536, " ");
+  const more = () => {
+    while (!response.destroyed && response.write(part));
+  };
+  response.on("drain", more);
+  more();
+}

@@ -1,0 +1,86 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type BuiltInProvider, loginDetails } from "../../../../../src/assistant/remote/port.ts";
+import { OpenIdStandIn } from "../../../../support/openid-stand-in.ts";
+import { OpenRouterSignInServer } from "../../../../support/openrouter-sign-in.ts";
+import { ask, SignInWorld } from "../../../../support/sign-in-world.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+let openrouter: OpenRouterSignInServer;
+let huggingface: OpenIdStandIn;
+
+beforeAll(async () => {
+  openrouter = await OpenRouterSignInServer.start();
+  huggingface = await OpenIdStandIn.start();
+});
+afterAll(async () => {
+  await openrouter[Symbol.asyncDispose]();
+  await huggingface[Symbol.asyncDispose]();
+});
+
+const acts = ["begin", "return", "forge", "other host", "cancel", "time", "break", "mend"] as const;
+
+const steps = fc.array(
+  fc.record({
+    act: fc.constantFrom<(typeof acts)[number]>(...acts, "begin", "begin", "return"),
+    provider: fc.constantFrom<BuiltInProvider>("openrouter", "huggingface"),
+    /** Of the URLs so far, from the newest. */
+    which: fc.nat(2),
+    /** Turns until the next step. */
+    turns: fc.nat(6),
+    /** Whether the next step waits for this one. */
+    waits: fc.boolean(),
+  }),
+  { minLength: 1, maxLength: 14 },
+);
+
+it("completes each sign-in that began exactly once, in whatever order things happen", async () => {
+  await fc.assert(
+    fc.asyncProperty(steps, async (script) => {
+      const clock = new VirtualClock(Date.now());
+      const world = new SignInWorld({ openrouter: openrouter.endpoints(), huggingface, clock });
+      const urls: Record<BuiltInProvider, string[]> = { openrouter: [], huggingface: [] };
+      const underway: Promise<unknown>[] = [];
+
+      const run = async (step: (typeof script)[number]): Promise<void> => {
+        const { act, provider, which } = step;
+        if (act === "begin") {
+          urls[provider].push(await world.signIns.begin(provider));
+        } else if (act === "cancel") world.signIns.cancel(provider);
+        else if (act === "time") await clock.advance(300_000);
+        else if (act === "break")
+          world.beforeKeeping = () => nextTurn().then(() => Promise.reject(new Error("full")));
+        else if (act === "mend") world.beforeKeeping = () => nextTurn();
+        else {
+          const url = urls[provider].at(-1 - which);
+          if (url === undefined) return;
+          const server = provider === "openrouter" ? openrouter : huggingface;
+          const back = await server.authorize(url);
+          if (act === "forge" && provider === "openrouter") back.pathname += "x";
+          if (act === "forge") back.searchParams.set("state", "x");
+          await ask(back, act === "other host" ? { host: "evil.example" } : {});
+        }
+      };
+
+      for (const step of script) {
+        // A begin that was superseded, and a listener that is gone, are ends like others.
+        const running = run(step).catch(() => {});
+        underway.push(running);
+        if (step.waits) await running;
+        for (let turn = 0; turn < step.turns; turn += 1) await nextTurn();
+      }
+      await world[Symbol.asyncDispose]();
+      await Promise.all(underway);
+
+      for (const provider of ["openrouter", "huggingface"] as const) {
+        const ends = world.ends.filter((end) => end.provider === provider);
+        expect(ends).toHaveLength(urls[provider].length);
+      }
+      expect(loginDetails).toEqual(expect.arrayContaining([...new Set(world.details)]));
+      expect(world.details.filter((detail) => detail === "ok")).toHaveLength(world.kept.length);
+      expect(world.signIns.pending()).toEqual([]);
+    }),
+    { numRuns: 50 },
+  );
+}, 60_000);
