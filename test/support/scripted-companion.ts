@@ -1,54 +1,82 @@
 import dbus from "dbus-next";
+import { readInterfaces } from "../../src/assistant/bus/interface-files.ts";
 import { BusCallError, type BusValue, type BusVariant } from "../../src/base/session-bus/port.ts";
+import type { BusAnswer } from "./fake-companion.ts";
 import type { ScriptedAgent } from "./scripted-agent.ts";
+import type { Emit } from "./scripted-overlay.ts";
 
-const AGENT = "dev.assistant.Agent1";
-const CONTEXT = "dev.assistant.Context1";
+/** Answers to some of the methods of an interface, and where its signals go. */
+export interface ScriptedInterface {
+  readonly interface: string;
+  readonly name: string;
+  readonly scripted: { readonly methods: Readonly<Record<string, BusAnswer>>; emit: Emit };
+}
 
-/** Of the out arguments; every other method answers with one string. */
-const signatures: Readonly<Record<string, string>> = {
-  RequestCall: "tss",
-  Confirm: "ss",
-  ApproveTool: "",
-  RegisterConfirmer: "",
-  MemorySet: "",
-  MemoryWipe: "",
-};
+/** Puts a scripted agent on a real bus. */
+export function serveScripted(agent: ScriptedAgent, busAddress: string): Promise<AsyncDisposable> {
+  return serveInterfaces(busAddress, [
+    {
+      interface: "dev.assistant.Agent1",
+      name: "dev.assistant.Agent1",
+      scripted: agent,
+    },
+    {
+      interface: "dev.assistant.Context1",
+      name: "dev.assistant.Context1",
+      // Its signals are the agent's.
+      scripted: { methods: agent.methods, emit: () => {} },
+    },
+  ]);
+}
 
-/** Puts a scripted agent on a real bus, by another library than the one under test. */
-export async function serveScripted(
-  agent: ScriptedAgent,
+/** Puts scripted interfaces on a real bus, by another library than the one under test, as the XML files have them. */
+export async function serveInterfaces(
   busAddress: string,
+  served: readonly ScriptedInterface[],
 ): Promise<AsyncDisposable> {
-  const bus = dbus.sessionBus({ busAddress });
+  const descriptions = readInterfaces();
+  // Its types leave the second option out.
+  const settings = { busAddress, negotiateUnixFd: true };
+  const bus = dbus.sessionBus(settings);
   bus.addMethodHandler((message: dbus.Message) => {
-    if (message.interface !== AGENT && message.interface !== CONTEXT) return false;
-    void answer(agent, message).then((reply) => bus.send(reply));
+    const found = served.find((one) => one.interface === message.interface);
+    const method = descriptions.get(found?.interface ?? "")?.methods.get(message.member ?? "");
+    if (found === undefined || method === undefined) return false;
+    void answer(found.scripted.methods, message, method).then((reply) => bus.send(reply));
     return true;
   });
-  agent.emit = (member, signature, args) => {
-    bus.send(
-      dbus.Message.newSignal(`/${AGENT.replaceAll(".", "/")}`, AGENT, member, signature, [...args]),
-    );
-  };
-  await bus.requestName(AGENT, 0);
-  await bus.requestName(CONTEXT, 0);
+  for (const { interface: name, scripted } of served) {
+    const signals = descriptions.get(name)?.signals;
+    scripted.emit = (member, signature, args) => {
+      if (signals?.get(member) !== signature) throw new Error(`${name} has no ${member} like that`);
+      bus.send(
+        dbus.Message.newSignal(`/${name.replaceAll(".", "/")}`, name, member, signature, [...args]),
+      );
+    };
+  }
+  for (const { name } of served) await bus.requestName(name, 0);
   return {
     [Symbol.asyncDispose]: async () => bus.disconnect(),
   };
 }
 
-async function answer(agent: ScriptedAgent, message: dbus.Message): Promise<dbus.Message> {
+async function answer(
+  methods: Readonly<Record<string, BusAnswer>>,
+  message: dbus.Message,
+  { inSignature, outSignature }: { readonly inSignature: string; readonly outSignature: string },
+): Promise<dbus.Message> {
   const member = message.member ?? "";
   const refused = (errorName: string, text: string) => {
     const reply = dbus.Message.newMethodReturn(message, "s", [text]);
     return Object.assign(reply, { type: dbus.MessageType.ERROR, errorName });
   };
-  const method = agent.methods[member];
+  const method = methods[member];
   if (method === undefined) return refused("org.freedesktop.DBus.Error.UnknownMethod", member);
+  if (message.signature !== inSignature)
+    return refused("org.freedesktop.DBus.Error.InvalidArgs", `${member} takes ${inSignature}`);
   try {
     const values = await method(...message.body.map((value: unknown) => fromLibrary(value)));
-    return dbus.Message.newMethodReturn(message, signatures[member] ?? "s", [...values]);
+    return dbus.Message.newMethodReturn(message, outSignature, values.map(toLibrary));
   } catch (error) {
     if (!(error instanceof BusCallError)) throw error;
     return refused(error.busName, error.message);
@@ -57,7 +85,12 @@ async function answer(agent: ScriptedAgent, message: dbus.Message): Promise<dbus
 
 /** dbus-next has dictionaries as objects; all here are `a{sv}`. */
 function fromLibrary(value: unknown): BusValue {
-  if (typeof value === "string" || typeof value === "boolean" || typeof value === "bigint")
+  if (
+    typeof value === "string" ||
+    typeof value === "boolean" ||
+    typeof value === "bigint" ||
+    typeof value === "number"
+  )
     return value;
   if (typeof value !== "object" || value === null) throw new TypeError("not in any signature here");
   const entries = Object.entries(value).map(([name, variant]: [string, unknown]) => {
@@ -66,4 +99,15 @@ function fromLibrary(value: unknown): BusValue {
     return [name, { signature, value: inside }] satisfies [string, BusVariant];
   });
   return new Map(entries);
+}
+
+function toLibrary(value: BusValue): unknown {
+  if (!(value instanceof Map)) return value;
+  const entries: [string, BusVariant][] = [...value];
+  return Object.fromEntries(
+    entries.map(([name, { signature, value: inside }]) => [
+      name,
+      new dbus.Variant(signature, inside),
+    ]),
+  );
 }

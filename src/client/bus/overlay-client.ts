@@ -18,7 +18,6 @@ export interface OverlayRequest {
 }
 
 const ANSWER_MS_MAX = 30_000;
-const never = new AbortController().signal;
 
 /** Overlay1. Rejects with BerthErrors, see `busFailure`; JSON comes as it is, for `overlay-wire.ts` to read. */
 export class OverlayClient {
@@ -45,7 +44,7 @@ export class OverlayClient {
         turn.begin(await untilAborted(asked, signal));
       } catch (error) {
         // Whoever left did not wait for the number, without which nobody can end the query.
-        if (signal.aborted) asked.then((queryId) => this.cancel(queryId, never)).catch(() => {});
+        if (signal.aborted) asked.then((queryId) => this.cancel(queryId, nobody())).catch(() => {});
         throw error;
       }
       return turn;
@@ -66,7 +65,7 @@ export class OverlayClient {
   }
 
   async #ask(request: OverlayRequest): Promise<bigint> {
-    const limits = { signal: never, timeoutMs: ANSWER_MS_MAX };
+    const limits = { signal: nobody(), timeoutMs: ANSWER_MS_MAX };
     const args = [request.prompt, options(request)];
     const [queryId] = await this.#overlay.call("Ask", "sa{sv}", args, limits);
     if (typeof queryId !== "bigint") throw notTheCompanion(undefined);
@@ -79,6 +78,11 @@ export class OverlayClient {
     if (!(status instanceof Map)) throw notTheCompanion(undefined);
     return status;
   }
+}
+
+/** The signal of a call that has its end without anybody who waits for it. */
+function nobody(): AbortSignal {
+  return new AbortController().signal;
 }
 
 function options(request: OverlayRequest): Map<string, BusVariant> {

@@ -1,0 +1,405 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { berth, type CliOptions } from "../../support/cli.ts";
+import { textOf } from "../../support/companion-client.ts";
+import { FakeCompanion } from "../../support/fake-companion.ts";
+import { callSpec, consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
+import { ScriptedRemote } from "../../support/scripted-remote.ts";
+import { key, Terminal } from "../../support/terminal.ts";
+
+const environment = { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" };
+const nowMs = Date.parse("2026-11-20T20:00:00.000Z");
+const sources = [
+  {
+    source: "notes",
+    provenance: "file:notes",
+    title: "House\u001b[2J",
+    uri: "file:///home/me/house.md",
+    score: 1,
+  },
+];
+
+let overlay: ScriptedOverlay;
+let remote: ScriptedRemote;
+let bus: FakeCompanion;
+beforeEach(() => {
+  overlay = new ScriptedOverlay();
+  remote = new ScriptedRemote();
+  const own = new FakeCompanion({ ...overlay.methods, ...remote.methods });
+  overlay.emit = (member, _signature, args) => own.emit(member, ...args);
+  bus = own;
+});
+afterEach(() => {
+  if (bus.openConnections > 0) throw new Error("a connection was left behind");
+});
+
+const run = (words: readonly string[], options: CliOptions = {}) =>
+  berth(words, { environment, nowMs, openSessionBus: bus.open, ...options });
+const terminal = (...words: string[]) =>
+  new Terminal(words, { environment, nowMs, openSessionBus: bus.open });
+const turn = () => overlay.turns.at(-1);
+
+/** Asks the person that, and answers where they allow it. */
+const asking = (spec: object) => {
+  overlay.script = async (asked) => {
+    asked.started();
+    const isApproved = await asked.confirm(spec);
+    if (isApproved) asked.token("Sent.");
+    asked.finish(isApproved ? "completed" : "denied", { code: "declined" });
+  };
+};
+
+describe("ask", () => {
+  it("has the answer alone on standard output, and what it stands on beside it", async () => {
+    overlay.script = (asked) => {
+      asked.started({ sources, unavailable: ["tools"] });
+      asked.token("In \u001b[31mMay.");
+      asked.finish("completed", {
+        calls: [{ call_id: 3, app_id: "org.example.Notes", tool: "list", status: "executed" }],
+      });
+    };
+    const asked = await run(["ask", "--my-stuff", "When", "was", "it?"]);
+    expect(asked).toEqual({
+      code: 0,
+      output: "In [31mMay.\n",
+      errors: [
+        "Sources: House?[2J (notes) file:///home/me/house.md",
+        "Tool:    org.example.Notes list (executed)",
+        "Without: tools",
+        "",
+      ].join("\n"),
+    });
+    expect(turn()?.prompt).toBe("When was it?");
+    expect([...(turn()?.options ?? [])]).toEqual([
+      ["lane", { signature: "s", value: "agent" }],
+      ["my_stuff", { signature: "b", value: true }],
+    ]);
+  });
+
+  it("takes a model, and what comes in", async () => {
+    await run(["ask", "-m", "remote:openrouter:a/b", "Is this right?"], { input: "a diff\n" });
+    expect(turn()?.prompt).toBe("Is this right?\n\na diff");
+    expect(turn()?.option("model_hint")).toBe("remote:openrouter:a/b");
+    await run(["ask", "-"], { input: "all of it" });
+    expect(turn()?.prompt).toBe("all of it");
+    expect((await run(["ask", "-"])).code).toBe(2);
+  });
+
+  it("as JSON tells all of it, and nothing that a terminal obeys", async () => {
+    overlay.script = (asked) => {
+      asked.started({ sources });
+      asked.token("May\u009b31m");
+      asked.finish();
+    };
+    const { code, output, errors } = await run(["ask", "--json", "When?"]);
+    expect([code, errors]).toEqual([0, ""]);
+    expect(output).not.toContain("\u009b");
+    expect(JSON.parse(output)).toMatchObject({
+      v: 1,
+      status: "completed",
+      answer: "May\u009b31m",
+      meta: { route: "local", sources },
+      detail: { code: "ok", finish_reason: "stop" },
+    });
+  });
+
+  it.each([
+    ["failed", { code: "unauthorized", message: "the key is refused" }, 4, "berth remote key ID"],
+    ["failed", { code: "no_model", message: "no model" }, 4, "berth models start NAME"],
+    ["cancelled", { code: "shutting_down", message: "it ends" }, 130, "it ends"],
+    ["denied", { code: "expired", message: "late" }, 5, "nobody answered in time"],
+  ])("that is %s says why", async (status, detail, code, words) => {
+    overlay.script = (asked) => {
+      asked.started();
+      asked.token("Half an ans");
+      asked.finish(status, detail);
+    };
+    const result = await run(["ask", "Well?"]);
+    expect([result.code, result.output]).toEqual([code, "Half an ans\n"]);
+    expect(result.errors).toContain(words);
+    const json = await run(["ask", "Well?", "--json"]);
+    expect([json.code, JSON.parse(json.output)]).toMatchObject([code, { status, detail }]);
+  });
+
+  it("without a terminal says no, and how it can be yes", async () => {
+    overlay.script = async (asked) => {
+      const isApproved = await asked.confirm(consentSpec({ sources }));
+      asked.finish(isApproved ? "completed" : "denied", { code: "declined" });
+    };
+    const { code, output, errors } = await run(["ask", "-m", "remote:openrouter:a", "Well?"]);
+    expect([code, output, overlay.responses]).toEqual([5, "", [false]]);
+    expect(errors).toBe(
+      [
+        "This leaves your machine:",
+        "  To:               openrouter, model openai/gpt-4o",
+        "  Not allowed yet:  prompt, files",
+        "  With:             House?[2J (notes) file:///home/me/house.md",
+        "  Until:            2026-11-20 20:05:00 UTC (in 5m)",
+        "The answer is no: there is no terminal to ask at; `berth remote consent prompt files on` allows it for good",
+        "you did not allow it; the answer ends here",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("says no to what it does not know", async () => {
+    overlay.script = async (asked) => {
+      asked.finish((await asked.confirm({ v: 2, kind: "payment" })) ? "completed" : "denied");
+    };
+    using person = terminal("ask", "Well?");
+    await person.shows("does not know");
+    expect([await person.ended, overlay.responses]).toEqual([5, [false]]);
+  });
+
+  it("keeps what comes before it has the query's number, and leaves others' alone", async () => {
+    bus.methods = {
+      ...overlay.methods,
+      Ask: () => {
+        bus.emit("Token", 8n, "not ours");
+        bus.emit("Started", 7n, "{}");
+        bus.emit("Token", 7n, "early");
+        bus.emit("Finished", 7n, "completed", "{}");
+        return [7n];
+      },
+    };
+    expect(await run(["ask", "Well?"])).toMatchObject({ code: 0, output: "early\n" });
+  });
+
+  it("ends with the companion, or the bus", async () => {
+    for (const end of [
+      () => bus.emit("NameOwnerChanged", "dev.assistant.Overlay1", ":1.2", ""),
+      () => bus.hangUp(),
+    ]) {
+      overlay.script = (asked) => {
+        asked.token("Half");
+        setImmediate(end);
+      };
+      const { code, output, errors } = await run(["ask", "Well?"]);
+      expect([code, output]).toEqual([1, "Half\n"]);
+      expect(errors).toContain("the companion ended in the middle of it");
+      expect(overlay.turns.at(-1)?.isCancelled).toBe(false);
+    }
+  });
+
+  it("is cancelled by Ctrl-C", async () => {
+    let interrupt: (() => void) | undefined;
+    const options: CliOptions = { onInterruptible: (listener) => (interrupt = listener) };
+    overlay.script = (asked) => {
+      asked.token("Half");
+      setImmediate(() => interrupt?.());
+    };
+    const result = await run(["ask", "Well?"], options);
+    expect(result).toEqual({ code: 130, output: "Half\n", errors: "cancelled\n" });
+    expect(turn()?.isCancelled).toBe(true);
+  });
+});
+
+describe("ask at a terminal", () => {
+  it.each([
+    ["y", 0, "Sent."],
+    ["", 5, "you did not allow it"],
+  ])("%j is the answer to what would be sent", async (line, code, shown) => {
+    asking(consentSpec());
+    using person = terminal("ask", "Well?");
+    await person.shows("To:               openrouter, model openai/gpt-4o");
+    await person.shows("Send it, this once? [y/N] ");
+    person.type(`${line}${key.enter}`);
+    await person.shows(shown);
+    expect([await person.ended, overlay.responses]).toEqual([code, [code === 0]]);
+  });
+
+  it("a tool is shown as `berth call` shows it", async () => {
+    asking(callSpec());
+    using person = terminal("ask", "Milk please");
+    await person.shows(/Because of: +user/);
+    await person.shows('Title  "Milk"');
+    await person.shows("Run it? [y/N] ");
+    person.type(`y${key.enter}`);
+    expect(await person.ended).toBe(0);
+  });
+
+  it("what destroys wants its name, and not before its time", async () => {
+    asking(callSpec({ tiers: { declared: "write", effective: "destructive" }, hold_ms: 300 }));
+    using person = terminal("ask", "Milk please");
+    await person.shows("you are asked in 0.3 s");
+    person.type(`add_note${key.enter}`);
+    await person.shows("nothing to decline: ");
+    person.type(`yes${key.enter}`);
+    await person.shows("That is not add_note.");
+    expect(overlay.responses).toEqual([]);
+    person.type(`add_note${key.enter}`);
+    expect([await person.ended, overlay.responses]).toEqual([0, [true]]);
+  });
+
+  it("Ctrl-C declines", async () => {
+    asking(consentSpec());
+    using person = terminal("ask", "Well?");
+    await person.shows("Send it, this once? [y/N] ");
+    person.type(key.interrupt);
+    expect([await person.ended, overlay.responses]).toEqual([5, [false]]);
+  });
+
+  it("the question goes away when somebody else answers", async () => {
+    asking(consentSpec());
+    using person = terminal("ask", "Well?");
+    await person.shows("Send it, this once? [y/N] ");
+    turn()?.respond(true);
+    await person.shows("It was decided elsewhere");
+    await person.shows("Sent.");
+    expect([await person.ended, overlay.responses]).toEqual([0, []]);
+  });
+});
+
+describe("chat by way of the companion", () => {
+  it("one message goes to a model of a provider", async () => {
+    const said = await run(["chat", "remote:openrouter:a/b", "Well", "then", "--system", "Brief"]);
+    expect(said).toEqual({ code: 0, output: "Hello there\n", errors: "" });
+    expect(turn()?.prompt).toBe("Well then");
+    expect(turn()?.option("lane")).toBe("chat");
+    expect(turn()?.option("model_hint")).toBe("remote:openrouter:a/b");
+    expect(JSON.parse(textOf(turn()?.option("history_json")))).toEqual([
+      { role: "system", content: "Brief" },
+    ]);
+    const json = await run(["chat", "--user", "-o", "json", "Well then"]);
+    expect(JSON.parse(json.output)).toMatchObject({ model: "tiny", content: "Hello there" });
+    expect(turn()?.option("model_hint")).toBe("tiny");
+  });
+
+  it("says what does not go with it", async () => {
+    const refused = await run(["chat", "--user", "--temperature", "1", "a b"]);
+    expect([refused.code, refused.errors]).toEqual([2, expect.stringContaining("--temperature")]);
+    overlay.status = new Map([["model", { signature: "s", value: "" }]]);
+    const none = await run(["chat", "--user", "a b"]);
+    expect([none.code, none.errors]).toEqual([1, expect.stringContaining("has no model")]);
+  });
+
+  it("ends with 5 where the person, or nobody, allows it", async () => {
+    overlay.script = async (asked) => {
+      asked.finish((await asked.confirm(consentSpec())) ? "completed" : "denied", {
+        code: "declined",
+      });
+    };
+    expect(await run(["chat", "remote:openrouter:a", "b"])).toMatchObject({ code: 5, output: "" });
+  });
+
+  it("a talk carries what was said, lists models, and changes them", async () => {
+    using person = terminal("chat", "--user");
+    await person.shows("tiny. /help");
+    await person.shows(">>> ");
+    person.type(`One${key.enter}`);
+    await person.shows("Hello there");
+    await person.shows(">>> ");
+    person.type(`/models${key.enter}`);
+    await person.shows(/\* +tiny +- +local/);
+    await person.shows(/remote:openrouter:openai\/gpt-4o +- +remote/);
+    person.type(`/model remote:openrouter:meta/llama-3${key.enter}`);
+    await person.shows("remote:openrouter:meta/llama-3");
+    await person.shows(">>> ");
+    person.type(`Two${key.enter}`);
+    await person.shows("Hello there");
+    expect(turn()?.option("model_hint")).toBe("remote:openrouter:meta/llama-3");
+    expect(JSON.parse(textOf(turn()?.option("history_json")))).toEqual([
+      { role: "user", content: "One" },
+      { role: "assistant", content: "Hello there" },
+    ]);
+    await person.shows(">>> ");
+    person.type(key.end);
+    expect(await person.ended).toBe(0);
+  });
+
+  it("a talk asks inside an answer, and goes on after a no", async () => {
+    overlay.script = async (asked) => {
+      const isApproved = await asked.confirm(consentSpec());
+      if (isApproved) asked.token("Sent.");
+      asked.finish(isApproved ? "completed" : "denied", { code: "declined" });
+    };
+    using person = terminal("chat", "remote:openrouter:a");
+    await person.shows(">>> ");
+    person.type(`One${key.enter}`);
+    await person.shows("Send it, this once? [y/N] ");
+    person.type(key.enter);
+    await person.shows("(you did not allow it; the answer ends here)");
+    await person.shows(">>> ");
+    person.type(`One${key.enter}`);
+    await person.shows("Send it, this once? [y/N] ");
+    person.type(`y${key.enter}`);
+    await person.shows("Sent.");
+    // What was not sent is not part of the talk.
+    expect(turn()?.option("history_json")).toBeUndefined();
+    await person.shows(">>> ");
+    person.type(`Two${key.enter}`);
+    await person.shows("Send it, this once? [y/N] ");
+    person.type(key.interrupt);
+    await person.shows("did not allow it");
+    await person.shows(">>> ");
+    person.type(key.end);
+    expect([await person.ended, overlay.responses]).toEqual([0, [false, true, false]]);
+  });
+
+  it("in a talk what was typed ahead is no answer, and a question can go away", async () => {
+    overlay.script = async (asked) => {
+      await asked.confirm(callSpec({ hold_ms: 200 }));
+      asked.token("Done.");
+      asked.finish();
+    };
+    using person = terminal("chat", "--user");
+    await person.shows(">>> ");
+    person.type(`One${key.enter}`);
+    await person.shows("you are asked in 0.2 s");
+    person.type(`y${key.enter}`);
+    await person.shows("Run it? [y/N] ");
+    expect(overlay.responses).toEqual([]);
+    person.type("y");
+    turn()?.respond(true);
+    await person.shows("It was decided elsewhere");
+    await person.shows("Done.");
+    await person.shows(">>> ");
+    person.type(`/exit${key.enter}`);
+    expect([await person.ended, overlay.responses]).toEqual([0, []]);
+  });
+
+  it("Ctrl-C stops an answer, and the talk goes on", async () => {
+    overlay.script = (asked) => asked.token("Half");
+    using person = terminal("chat", "--user");
+    await person.shows(">>> ");
+    person.type(`One${key.enter}`);
+    await person.shows("Half");
+    person.type(key.interrupt);
+    await person.shows("(stopped)");
+    expect(turn()?.isCancelled).toBe(true);
+    overlay.script = (asked) => asked.finish("failed", { code: "rate_limited", message: "slow" });
+    await person.shows(">>> ");
+    person.type(`Two${key.enter}`);
+    await person.shows("error: slow");
+    await person.shows("ask again in a moment");
+    await person.shows(">>> ");
+    person.type(key.end);
+    expect(await person.ended).toBe(0);
+  });
+
+  it("Ctrl-C before a query has its number cancels it once it has", async () => {
+    let answer: (() => void) | undefined;
+    let cancelled: unknown;
+    bus.methods = {
+      GetStatus: () => [overlay.status],
+      Ask: () =>
+        new Promise((resolve) => {
+          answer = () => resolve([7n]);
+        }),
+      Cancel: (id) => {
+        cancelled = id;
+        return [];
+      },
+    };
+    using person = terminal("chat", "--user");
+    await person.shows(">>> ");
+    person.type(`One${key.enter}`);
+    await expect.poll(() => answer).toBeDefined();
+    person.type(key.interrupt);
+    await person.shows("(stopped)");
+    answer?.();
+    await expect.poll(() => cancelled).toBe(7n);
+    await person.shows(">>> ");
+    person.type(key.end);
+    expect(await person.ended).toBe(0);
+  });
+});

@@ -1,0 +1,333 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { BusCallError } from "../../../src/base/session-bus/port.ts";
+import { consentChanges } from "../../../src/cli/companion/remote/consent-words.ts";
+import { berth, type CliOptions } from "../../support/cli.ts";
+import { FakeCompanion } from "../../support/fake-companion.ts";
+import { ScriptedRemote } from "../../support/scripted-remote.ts";
+import { key, Terminal } from "../../support/terminal.ts";
+
+const SECRET = "sk-canary-0123456789";
+const nowMs = Date.parse("2026-11-20T20:00:00.000Z");
+
+let dir: string;
+let remote: ScriptedRemote;
+let bus: FakeCompanion;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "berth-remote-"));
+  remote = new ScriptedRemote();
+  const own = new FakeCompanion(remote.methods);
+  remote.emit = (member, _signature, args) => own.emit(member, ...args);
+  bus = own;
+});
+afterEach(() => {
+  rmSync(dir, { recursive: true });
+  if (bus.openConnections > 0) throw new Error("a connection was left behind");
+});
+
+const environment = () => ({
+  DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake",
+  NO_COLOR: "1",
+  XDG_RUNTIME_DIR: dir,
+  PATH: dir,
+});
+const run = (words: readonly string[], options: CliOptions = {}) =>
+  berth(["remote", ...words], {
+    environment: environment(),
+    nowMs,
+    openSessionBus: bus.open,
+    ...options,
+  });
+const terminal = (words: readonly string[], more: Record<string, string> = {}) =>
+  new Terminal(["remote", ...words], {
+    environment: { ...environment(), ...more },
+    nowMs,
+    openSessionBus: bus.open,
+  });
+
+/** Signs in, and has the companion say how that ended. */
+async function ending(detail: string) {
+  const running = run(["login", "openrouter"]);
+  await expect.poll(() => remote.logins).toEqual(["openrouter"]);
+  await new Promise((resolve) => setImmediate(resolve));
+  remote.completeLogin("huggingface", "ok");
+  remote.completeLogin("openrouter", detail);
+  return running;
+}
+
+/** At a terminal, with that URL. */
+const signsIn = async (url: string, more: Record<string, string>, ...words: readonly string[]) => {
+  remote.authorizeUrl = url;
+  using person = terminal(["login", "openrouter", ...words], more);
+  await person.shows(url);
+  await new Promise((resolve) => setImmediate(resolve));
+  remote.completeLogin("openrouter", "ok");
+  expect(await person.ended).toBe(0);
+};
+
+const complete = async (current: string, ...words: string[]) =>
+  (
+    await berth(["__complete", "--current", current, "--", "remote", ...words], {
+      environment: environment(),
+      openSessionBus: bus.open,
+    })
+  ).output;
+
+describe("providers", () => {
+  it("are listed with what may leave the machine", async () => {
+    remote.keys.set("openrouter", SECRET);
+    remote.consent["prompt"] = true;
+    const { code, output, errors } = await run([]);
+    expect([code, errors]).toEqual([0, ""]);
+    expect(output).toBe(
+      [
+        "PROVIDER     ADDRESS                        CREDENTIAL   STATUS    LAST USED",
+        "openrouter   https://openrouter.ai/api/v1   key          unknown   -",
+        "",
+        "May leave this machine (`berth remote consent`)",
+        "  prompt     on    what you and programs of yours write to a model",
+        "  files      off   passages of files that were found for a question",
+        "  mail       off   the same of mail",
+        "  calendar   off   the same of the calendar",
+        "  screen     off   what is on the screen",
+        "  memory     off   what apps have had remembered",
+        "",
+      ].join("\n"),
+    );
+    expect(JSON.parse((await run(["ls", "-o", "json"])).output)).toEqual(remote.state());
+  });
+
+  it("say that keys are locked, in words that no terminal obeys", async () => {
+    remote.lockedBecause = "the keyring is closed\u001b[31m\nPROVIDER";
+    const { output } = await run(["ls"]);
+    expect(output).toContain("Keys cannot be read or written now: the keyring is closed");
+    expect(output).not.toContain("\u001b");
+    expect(output.split("\n").filter((line) => line.startsWith("PROVIDER"))).toHaveLength(1);
+  });
+
+  it("are added, and removed with their keys", async () => {
+    expect(await run(["add", "work", "http://127.0.0.1:9/v1", "--name", "Work"])).toMatchObject({
+      code: 0,
+      output: "provider work is added\n",
+    });
+    expect(bus.calls.at(-1)?.args).toEqual(["work", "Work", "http://127.0.0.1:9/v1"]);
+    expect((await run([])).output).toMatch(
+      /^work +http:\/\/127\.0\.0\.1:9\/v1 \(this machine\) +none; needs none +unknown/m,
+    );
+    expect((await run(["rm", "work"])).code).toBe(0);
+    expect((await run(["rm", "work"])).errors).toContain('there is no provider "work"');
+  });
+
+  it("tell their models by the name that one asks for", async () => {
+    remote.models = ["openai/gpt-4o", "odd\u001b[2Jname", 7];
+    expect((await run(["models", "openrouter"])).output).toBe(
+      "remote:openrouter:openai/gpt-4o\nremote:openrouter:odd?[2Jname\n",
+    );
+    const json = await run(["models", "openrouter", "--json"]);
+    expect(JSON.parse(json.output)).toEqual(remote.models);
+  });
+
+  it.each([
+    ["ConsentRequired", "berth remote consent"],
+    ["Unauthorized", "berth remote key ID"],
+    ["Unreachable", "check the address"],
+    ["BadResponse", "the same again"],
+  ])("%s says what to do", async (name, hint) => {
+    bus.methods = {
+      ListModels: () => {
+        throw new BusCallError(`dev.assistant.Error.${name}`, "the provider's words");
+      },
+    };
+    const { code, errors } = await run(["models", "openrouter"]);
+    expect(code).toBe(1);
+    expect(errors).toMatch(/^error: the provider's words\ntry: /);
+    expect(errors).toContain(hint);
+  });
+
+  it("of another version are told as that", async () => {
+    bus.methods = { State: () => ['{"v":1}'] };
+    expect((await run([])).errors).toContain("companion of another version");
+  });
+});
+
+describe("a key", () => {
+  it("from standard input goes through a pipe, and is seen nowhere", async () => {
+    const { code, output, errors } = await run(["key", "openrouter"], { input: `${SECRET}\n` });
+    expect([code, remote.keys.get("openrouter")]).toEqual([0, SECRET]);
+    expect(output + errors).not.toContain(SECRET);
+    expect(JSON.stringify(bus.calls)).not.toContain(SECRET);
+    expect(readdirSync(dir)).toEqual([]);
+  });
+
+  it("is asked for at a terminal, and not shown", async () => {
+    using person = terminal(["key", "openrouter"]);
+    await person.shows("Key for openrouter: ");
+    person.type(`${SECRET}${key.enter}`);
+    await person.shows("nobody can read it again");
+    expect([await person.ended, remote.keys.get("openrouter")]).toEqual([0, SECRET]);
+    expect(person.screen).not.toContain(SECRET);
+  });
+
+  it("is not asked for where it could not be kept", async () => {
+    using person = terminal(["key", "opnrouter"]);
+    await person.shows('there is no provider "opnrouter"; did you mean "openrouter"?');
+    expect(await person.ended).toBe(1);
+    expect(person.screen).not.toContain("Key for");
+  });
+
+  it.each([
+    ["nothing", " \n"],
+    ["two lines", `${SECRET}\n${SECRET}`],
+    ["too much", "k".repeat(16 * 1024 + 1)],
+  ])("that is %s is refused, and not repeated", async (_, input) => {
+    const { code, errors } = await run(["key", "openrouter"], { input });
+    expect([code, remote.keys.size]).toEqual([2, 0]);
+    expect(errors).not.toContain(SECRET);
+    expect(errors.length).toBeLessThan(300);
+  });
+
+  it("as long as one may be fits into the pipe", async () => {
+    const long = "k".repeat(16 * 1024);
+    expect((await run(["key", "openrouter"], { input: long })).code).toBe(0);
+    expect(remote.keys.get("openrouter")).toBe(long);
+  });
+
+  it("is forgotten", async () => {
+    remote.keys.set("openrouter", SECRET);
+    expect((await run(["key", "openrouter", "--clear"])).code).toBe(0);
+    expect(remote.keys.size).toBe(0);
+  });
+
+  it("needs a bus that passes descriptors, and says what is missing", async () => {
+    let wanted: boolean | undefined;
+    const { errors } = await run(["key", "openrouter"], {
+      input: SECRET,
+      openSessionBus: async (_address, _signal, canPassFds) => {
+        wanted = canPassFds;
+        throw new BusCallError("org.freedesktop.DBus.Error.NotSupported", "usocket is not built");
+      },
+    });
+    expect([wanted, errors]).toEqual([true, "error: usocket is not built\n"]);
+  });
+});
+
+describe("consent", () => {
+  it("changes, what is taken back first", async () => {
+    const { code, output } = await run(["consent", "prompt", "files", "on", "mail", "off"]);
+    expect(code).toBe(0);
+    expect(remote.consentWrites).toEqual([
+      ["mail", false],
+      ["prompt", true],
+      ["files", true],
+    ]);
+    expect(output).toMatch(/^prompt +on .*\nfiles +on .*\nmail +off /);
+    await run(["consent", "none"]);
+    expect(Object.values(remote.consent)).toEqual(Array.from({ length: 6 }, () => false));
+    const { output: json } = await run(["consent", "--json"]);
+    expect(JSON.parse(json)).toEqual({ v: 1, consent: remote.consent });
+  });
+
+  it.each([
+    ["", []],
+    ["all on", [true, true, true, true, true, true]],
+    ["none", [false, false, false, false, false, false]],
+    ["prompt prompt on", [true]],
+  ])("%j", (line, answers) => {
+    const words = line.split(" ").filter((word) => word !== "");
+    expect(consentChanges(words).map(({ isAllowed }) => isAllowed)).toEqual(answers);
+  });
+
+  it.each(["prompt", "on", "prompt on files", "prompt on prompt off", "none on", "all"])(
+    "%j is refused, and changes nothing",
+    async (line) => {
+      expect((await run(["consent", ...line.split(" ")])).code).toBe(2);
+      expect(remote.consentWrites).toEqual([]);
+    },
+  );
+
+  it("has no other scopes", async () => {
+    expect((await run(["consent", "photos", "on"])).code).toBe(2);
+  });
+});
+
+describe("a sign-in", () => {
+  it("ends well, where the person has the address", async () => {
+    const { code, output, errors } = await ending("ok");
+    expect([code, output]).toEqual([0, "signed in at openrouter\n"]);
+    expect(errors).toBe(`Sign in here, within five minutes:\n  ${remote.authorizeUrl}\n`);
+  });
+
+  it.each([
+    ["denied_by_user", 5, "not allowed in the browser"],
+    ["state_mismatch", 1, "does not belong to this sign-in"],
+    ["issuer_mismatch", 1, "somebody else than the provider"],
+    ["exchange_failed", 1, "gave no credential"],
+    ["timeout", 3, "within five minutes"],
+    ["superseded", 1, "another sign-in"],
+    ["cancelled", 5, "cancelled"],
+    ["storage_failed", 1, "could not be kept"],
+    ["something\u001b[2Jnew", 1, 'ended with "something?[2Jnew"'],
+  ])("%s ends with %i", async (detail, code, words) => {
+    const result = await ending(detail);
+    expect([result.code, result.output]).toEqual([code, ""]);
+    expect(result.errors).toContain("error: not signed in at openrouter: ");
+    expect(result.errors).toContain(words);
+  });
+
+  it("is not ended by what became of the one before", async () => {
+    remote.beforeLogin = () => remote.completeLogin("openrouter", "superseded");
+    expect((await ending("ok")).code).toBe(0);
+  });
+
+  it("opens the browser on a desktop, and nowhere else", async () => {
+    const opened = join(dir, "opened");
+    const program = join(dir, "xdg-open");
+    writeFileSync(program, `#!/bin/sh\nprintf '%s\\n' "$1" >> ${opened}\n`);
+    chmodSync(program, 0o700);
+    await signsIn("https://a.example/unwanted", { DISPLAY: ":0" }, "--no-browser");
+    await signsIn("https://a.example/no-desktop", {});
+    await signsIn("file:///etc/passwd", { DISPLAY: ":0" });
+    await signsIn("https://a.example/wanted", { WAYLAND_DISPLAY: "wayland-0" });
+    // Each is started in its turn, so that one too many would stand before.
+    await expect
+      .poll(() => (existsSync(opened) ? readFileSync(opened, "utf8") : ""))
+      .toBe("https://a.example/wanted\n");
+  });
+
+  it("ends with the companion", async () => {
+    const running = run(["login", "openrouter"]);
+    await expect.poll(() => remote.logins).toEqual(["openrouter"]);
+    bus.emit("NameOwnerChanged", "dev.assistant.Remoted", ":1.2", "");
+    const { code, errors } = await running;
+    expect([code, errors]).toEqual([1, expect.stringContaining("the companion ended")]);
+  });
+
+  it("is left with Ctrl-C, and can still be brought to its end", async () => {
+    let interrupt: (() => void) | undefined;
+    const running = run(["login", "openrouter"], {
+      onInterruptible: (listener) => {
+        interrupt = listener;
+      },
+    });
+    await expect.poll(() => remote.logins).toEqual(["openrouter"]);
+    interrupt?.();
+    const { code, errors } = await running;
+    expect([code, errors]).toEqual([130, expect.stringContaining("can still sign in")]);
+  });
+});
+
+it("Tab completes providers and scopes", async () => {
+  expect(await complete("o", "login")).toBe("openrouter\tOpenRouter\n:none\n");
+  expect(await complete("pr", "consent")).toMatch(/^prompt/);
+  expect(await complete("con")).toMatch(/^consent\t/);
+});
