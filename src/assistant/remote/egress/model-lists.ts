@@ -114,14 +114,14 @@ export class ModelLists implements AsyncDisposable {
     const call = { kind: "models", model: null, method: "GET", path: "/models" } as const;
     const outgoing = new Outgoing(this.#tools, leave, { ...call, bearer, limits: modelsLimits });
     try {
-      const found = await outgoing.whole((text) => listedModels(text, words));
+      const found = await outgoing.whole((text) => listedModels(text, words, bearer));
       const list = this.#of(provider);
       list.models = found.map((model) => modelInfo(provider.id, model));
       list.nextMs = clock.now() + FRESH_MS;
       return found;
     } catch (error) {
       const isMissing = error instanceof AssistantError && error.code === "model_not_found";
-      throw isMissing ? words.notUnderstood("it has no list of models", error) : error;
+      throw isMissing ? words.notUnderstood("it has no list of models") : error;
     }
   }
 }

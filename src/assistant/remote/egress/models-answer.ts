@@ -15,15 +15,24 @@ export interface ListedModel {
   readonly contextTokens?: number | undefined;
 }
 
-/** The answer of `GET /models`; some answer the list itself. Throws `bad_response` for what is no list. */
-export function listedModels(text: string, words: ProviderWords): ListedModel[] {
+/**
+ * The answer of `GET /models`; some answer the list itself. Throws `bad_response` for what is no list. An id with
+ * `bearer` in it is none.
+ */
+export function listedModels(
+  text: string,
+  words: ProviderWords,
+  bearer: string | undefined,
+): ListedModel[] {
   const body = parsedJson(text, "a document that is no JSON", words);
   const list: readonly unknown[] | undefined = Array.isArray(body)
     ? body
     : (listMember(body, "data") ?? listMember(body, "models"));
   if (!list) throw words.notUnderstood("a list of models without data");
   const found = list.slice(0, MODELS_MAX).map((item) => listedModel(item));
-  const byId = new Map(found.flatMap((model) => (model ? [[model.id, model]] : [])));
+  const known = found.filter((model) => model !== undefined);
+  const safe = known.filter(({ id }) => bearer === undefined || !id.includes(bearer));
+  const byId = new Map(safe.map((model) => [model.id, model]));
   return [...byId.values()];
 }
 

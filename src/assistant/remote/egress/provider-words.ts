@@ -1,10 +1,8 @@
 import { AssistantError, type AssistantErrorCode } from "../../errors.ts";
-import { countMember, member, textMember } from "../../inference/wire/wire-value.ts";
+import { countMember, textMember } from "../../inference/wire/wire-value.ts";
 import type { WireWords } from "../../inference/wire/wire-words.ts";
 import type { Provider } from "../port.ts";
-
-/** What a provider says of an error is told so far. */
-const TOLD_CHARACTERS_MAX = 300;
+import { wordsOf } from "../provider-http/provider-words.ts";
 
 export interface ProviderWords extends WireWords {
   /** The connection ended, or the stream did, before the answer had. */
@@ -17,12 +15,12 @@ export function providerWords(
   bearer: string | undefined,
 ): ProviderWords {
   return {
-    notUnderstood: (what, cause) =>
+    // Without the cause: what a parser says quotes what it read, in which the key may be.
+    notUnderstood: (what) =>
       new AssistantError(
         "bad_response",
         `${id} answered something that is not of the chat-completions convention: ${what}. ` +
           "See that its base URL is that of its OpenAI-compatible API",
-        { cause },
       ),
     errorOf: (envelope) =>
       new AssistantError(
@@ -52,11 +50,5 @@ function codeOf(envelope: unknown): AssistantErrorCode {
 }
 
 function told(envelope: unknown, bearer: string | undefined): string {
-  const message =
-    typeof envelope === "string"
-      ? envelope
-      : (textMember(envelope, "message") ?? textMember(member(envelope, "error"), "message") ?? "");
-  const safe = bearer === undefined ? message : message.replaceAll(bearer, "(the key)");
-  const line = safe.replaceAll(/[\s\p{Cc}]+/gu, " ").trim();
-  return line === "" ? "it does not say why" : line.slice(0, TOLD_CHARACTERS_MAX);
+  return wordsOf(JSON.stringify({ error: envelope }), bearer) ?? "it does not say why";
 }
