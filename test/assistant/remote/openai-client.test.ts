@@ -2,9 +2,14 @@ import OpenAI from "openai";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AssistantError, type AssistantErrorCode } from "../../../src/assistant/errors.ts";
 import { type InferenceHttpWorld, inferenceHttp, soon } from "../../support/inference-http.ts";
+import {
+  KEY,
+  type ModelsElsewhere,
+  modelsElsewhere,
+} from "../../support/provider/models-elsewhere.ts";
 import { accepted, forever, ScriptedService } from "../../support/scripted-service.ts";
 
-const model = "remote:there:org/model";
+const there = "remote:there:test-model";
 const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "hi" }];
 
 describe("what a provider refuses", () => {
@@ -50,10 +55,10 @@ describe("what a provider refuses", () => {
       };
       remote.embedder = () => Promise.reject(error());
       const asks = [
-        world.openai.chat.completions.create({ model, messages }),
-        world.openai.chat.completions.create({ model, messages, stream: true }),
-        world.openai.completions.create({ model, prompt: "hi" }),
-        world.openai.embeddings.create({ model, input: "hi" }),
+        world.openai.chat.completions.create({ model: there, messages }),
+        world.openai.chat.completions.create({ model: there, messages, stream: true }),
+        world.openai.completions.create({ model: there, prompt: "hi" }),
+        world.openai.embeddings.create({ model: there, input: "hi" }),
       ];
       for (const ask of asks) {
         const thrown: unknown = await ask.catch((reason: unknown) => reason);
@@ -68,11 +73,11 @@ describe("what a provider refuses", () => {
 
     test("ends a stream that has begun, as an error with its code", async () => {
       remote.script = async function* () {
-        yield { ...accepted, model };
+        yield { ...accepted, model: there };
         yield { type: "text", choice: 0, text: "so far" };
         throw error();
       };
-      const create = { model, messages, stream: true } as const;
+      const create = { model: there, messages, stream: true } as const;
       const stream = await world.openai.chat.completions.create(create);
       let text = "";
       const thrown: unknown = await (async () => {
@@ -98,7 +103,7 @@ describe("what a provider refuses", () => {
         yield* [];
         throw new AssistantError(code, `it is ${code}`, { retryAfterSeconds: 0 });
       };
-      await client.chat.completions.create({ model, messages }).catch(() => {});
+      await client.chat.completions.create({ model: there, messages }).catch(() => {});
       asked[code] = remote.requests.length;
     }
     expect(asked).toEqual({
@@ -111,15 +116,263 @@ describe("what a provider refuses", () => {
 
   test("frees the request when the client leaves in mid-stream", async () => {
     remote.script = async function* (_, signal) {
-      yield { ...accepted, model };
+      yield { ...accepted, model: there };
       yield { type: "text", choice: 0, text: "so far" };
       await forever(signal);
     };
-    const create = { model, messages, stream: true } as const;
+    const create = { model: there, messages, stream: true } as const;
     const stream = await world.openai.chat.completions.create(create);
     for await (const chunk of stream) {
       if (chunk.choices[0]?.delta.content) stream.controller.abort();
     }
     await expect.poll(() => [remote.aborted, remote.running], soon).toEqual([1, 0]);
+  });
+});
+
+describe("a provider behind TLS", () => {
+  let elsewhere: ModelsElsewhere;
+  let openai: OpenAI;
+  async function start(options: Parameters<typeof modelsElsewhere>[0] = {}): Promise<void> {
+    elsewhere = await modelsElsewhere(options);
+    openai = elsewhere.world.openai;
+  }
+  afterEach(() => elsewhere[Symbol.asyncDispose]());
+
+  const bodyOf = (index = -1): Record<string, unknown> => {
+    const body: unknown = elsewhere.provider.requests.at(index)?.body;
+    return typeof body === "object" ? { ...body } : {};
+  };
+
+  test("answers a chat, whole and as a stream, each in the ledger before it left", async () => {
+    await start();
+    const whole = await openai.chat.completions.create({ model: there, messages });
+    expect(whole.choices[0]?.message.content).toBe("You said: hi");
+    expect(whole).toMatchObject({ model: there, object: "chat.completion" });
+    expect(whole.usage?.completion_tokens).toBeGreaterThan(0);
+    const create = { model: there, messages, stream: true } as const;
+    let text = "";
+    for await (const chunk of await openai.chat.completions.create(create)) {
+      text += chunk.choices[0]?.delta.content ?? "";
+      expect(chunk.model).toBe(there);
+    }
+    expect(text).toBe("You said: hi");
+    const names = elsewhere.ledger.entries.map(({ name }) => name);
+    expect(names).toEqual([
+      "inference.generate",
+      "egress.send",
+      "inference.generate",
+      "egress.send",
+    ]);
+    expect(elsewhere.world.service.requests).toEqual([]);
+  });
+
+  test("gets tools, formats, samples and what it alone may know", async () => {
+    await start();
+    elsewhere.provider.next({
+      type: "chat",
+      toolCalls: [{ id: "call_1", name: "weather", arguments: '{"city":"Bern"}' }],
+    });
+    const tools: OpenAI.ChatCompletionTool[] = [
+      { type: "function", function: { name: "weather", parameters: { type: "object" } } },
+    ];
+    const { data, response } = await openai.chat.completions
+      .create({
+        model: there,
+        messages,
+        tools,
+        tool_choice: "required",
+        temperature: 0.5,
+        stop: ["x"],
+        n: 1,
+        logprobs: true,
+        top_logprobs: 2,
+        user: "ann",
+        service_tier: "flex",
+        reasoning_effort: "low",
+      })
+      .withResponse();
+    expect(response.headers.get("x-berth-ignored")).toBeNull();
+    expect(data.choices[0]).toMatchObject({
+      finish_reason: "tool_calls",
+      message: { tool_calls: [{ function: { name: "weather", arguments: '{"city":"Bern"}' } }] },
+    });
+    expect(bodyOf()).toMatchObject({
+      model: "test-model",
+      tools,
+      tool_choice: "required",
+      temperature: 0.5,
+      stop: ["x"],
+      logprobs: true,
+      top_logprobs: 2,
+      user: "ann",
+      service_tier: "flex",
+      reasoning_effort: "low",
+    });
+  });
+
+  test("gets a schema, and is asked once more where its answer is no JSON", async () => {
+    await start();
+    elsewhere.provider.next(
+      { type: "chat", text: ["not ", "json"] },
+      { type: "chat", text: ['{"a":', "1}"] },
+    );
+    const schema = { type: "object", properties: { a: { type: "integer" } } };
+    const { choices } = await openai.chat.completions.create({
+      model: there,
+      messages,
+      response_format: { type: "json_schema", json_schema: { name: "x", schema } },
+    });
+    expect(choices[0]?.message.content).toBe('{"a":1}');
+    expect(elsewhere.provider.requests).toHaveLength(2);
+    expect(bodyOf()).toMatchObject({ response_format: { json_schema: { name: "x", schema } } });
+  });
+
+  test("makes vectors", async () => {
+    await start();
+    const input = ["abc", "xyz"];
+    const { data } = await openai.embeddings.create({ model: "remote:there:test-embedder", input });
+    expect(data.map(({ embedding }) => Math.hypot(...embedding))).toEqual([
+      expect.closeTo(1, 5),
+      expect.closeTo(1, 5),
+    ]);
+    expect(bodyOf()).toMatchObject({ model: "test-embedder", input });
+  });
+
+  test("has its models listed beside the local ones", async () => {
+    await start({ aliases: new Map([["best", [there, "tiny"]]]) });
+    const ids = (await openai.models.list()).data.map(({ id }) => id);
+    expect(ids).toEqual([
+      "tiny",
+      "hub/org/embedder:q8",
+      "best",
+      there,
+      "remote:there:test-embedder",
+    ]);
+    expect((await openai.models.retrieve(there)).id).toBe(there);
+  });
+
+  test("sees nothing without consent, whichever way the request takes", async () => {
+    const aliases = new Map([
+      ["best", [there, "tiny"]],
+      ["near", ["tiny", there]],
+    ]);
+    await start({ allowed: [], aliases });
+    const { service } = elsewhere.world;
+    service.script = async function* () {
+      yield* [];
+      throw new AssistantError("no_model", "there is none");
+    };
+    for (const model of [there, "best", "near"]) {
+      const thrown: unknown = await openai.chat.completions
+        .create({ model, messages })
+        .catch((reason: unknown) => reason);
+      expect(thrown).toBeInstanceOf(OpenAI.PermissionDeniedError);
+      expect(thrown).toMatchObject({ code: "consent_required", type: "permission_error" });
+    }
+    expect(service.requests.map(({ model }) => model)).toEqual(["tiny"]);
+    expect(elsewhere.provider.connectionsEver).toBe(0);
+    expect(elsewhere.ledger.entries).toEqual([]);
+  });
+
+  test("sees a request only with consent for all that svc_scopes says is in it", async () => {
+    await start();
+    const create = { model: there, messages, svc_scopes: ["files"] };
+    const ask = () => openai.chat.completions.create(create);
+    await expect(ask()).rejects.toThrow(OpenAI.PermissionDeniedError);
+    expect(elsewhere.provider.requests).toEqual([]);
+    elsewhere.consent.set("files", true);
+    await ask();
+    expect(bodyOf()).not.toHaveProperty("svc_scopes");
+    expect(elsewhere.ledger.entries.at(-1)?.fields).toMatchObject({ classes: ["prompt", "files"] });
+  });
+
+  test.each([
+    [401, OpenAI.AuthenticationError, "unauthorized"],
+    [404, OpenAI.NotFoundError, "model_not_found"],
+    [429, OpenAI.RateLimitError, "rate_limited"],
+    [500, OpenAI.InternalServerError, "provider_failed"],
+    [302, OpenAI.InternalServerError, "bad_response"],
+  ])("that answers %i is told as what it is", async (status, type, code) => {
+    await start();
+    const headers = { "retry-after": "9", location: "https://elsewhere.test/" };
+    elsewhere.provider.next({
+      type: "status",
+      status,
+      headers,
+      body: { error: { message: "no" } },
+    });
+    const thrown: unknown = await openai.chat.completions
+      .create({ model: there, messages, stream: true })
+      .catch((reason: unknown) => reason);
+    expect(thrown).toBeInstanceOf(type);
+    expect(thrown).toMatchObject({ code });
+    if (thrown instanceof OpenAI.RateLimitError)
+      expect(thrown.headers.get("retry-after")).toBe("9");
+    expect(JSON.stringify(thrown)).not.toContain(KEY);
+  });
+
+  test("that is cut off in mid-stream ends the client's stream with an error", async () => {
+    await start();
+    elsewhere.provider.next({
+      type: "chat",
+      text: ["so ", "far"],
+      afterwards: { after: 2, do: "cut" },
+    });
+    const create = { model: there, messages, stream: true } as const;
+    let text = "";
+    const reading = (async () => {
+      for await (const chunk of await openai.chat.completions.create(create))
+        text += chunk.choices[0]?.delta.content ?? "";
+    })();
+    await expect(reading).rejects.toMatchObject({ code: "cut_off" });
+    expect(text).toBe("so far");
+  });
+
+  test("that cannot answer now leaves it to the next model, each with its own entry", async () => {
+    await start({ aliases: new Map([["best", [there, "tiny"]]]) });
+    elsewhere.provider.next({ type: "status", status: 429, body: { error: { message: "slow" } } });
+    const { model, choices } = await openai.chat.completions.create({ model: "best", messages });
+    expect([model, choices[0]?.message.content]).toEqual(["tiny", "Hello there"]);
+    expect(elsewhere.provider.requests).toHaveLength(1);
+    expect(elsewhere.ledger.entries.map(({ name }) => name)).toEqual([
+      "inference.generate",
+      "egress.send",
+    ]);
+    const again = await openai.chat.completions.create({ model: "best", messages });
+    expect(again.model).toBe(there);
+  });
+
+  test("is left when the client aborts in mid-stream", async () => {
+    await start();
+    elsewhere.provider.next({
+      type: "chat",
+      text: ["so far"],
+      afterwards: { after: 1, do: "hang" },
+    });
+    const create = { model: there, messages, stream: true } as const;
+    const stream = await openai.chat.completions.create(create);
+    for await (const chunk of stream) {
+      if (chunk.choices[0]?.delta.content) stream.controller.abort();
+    }
+    await elsewhere.provider.until(({ requests }) => requests[0]?.state === "left");
+    expect(elsewhere.provider.requests).toHaveLength(1);
+  });
+
+  test("is left when consent is taken back in mid-stream, and the client hears why", async () => {
+    await start();
+    elsewhere.provider.next({
+      type: "chat",
+      text: ["so far"],
+      afterwards: { after: 1, do: "hang" },
+    });
+    const create = { model: there, messages, stream: true } as const;
+    const stream = await openai.chat.completions.create(create);
+    const reading = (async () => {
+      for await (const chunk of stream) {
+        if (chunk.choices[0]?.delta.content) elsewhere.consent.set("prompt", false);
+      }
+    })();
+    await expect(reading).rejects.toMatchObject({ code: "consent_required" });
+    await elsewhere.provider.until(({ requests }) => requests[0]?.state === "left");
   });
 });

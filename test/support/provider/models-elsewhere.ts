@@ -19,7 +19,6 @@ export interface ModelsElsewhere extends AsyncDisposable {
   readonly book: ScriptedBook;
   readonly consent: Consent;
   readonly ledger: FakeLedger;
-  readonly connections: ProviderConnections;
   readonly world: InferenceHttpWorld;
 }
 
@@ -52,7 +51,6 @@ export async function modelsElsewhere(
     book,
     consent,
     ledger,
-    connections,
     world,
     async [Symbol.asyncDispose]() {
       await world[Symbol.asyncDispose]();

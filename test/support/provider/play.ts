@@ -20,8 +20,8 @@ export async function play(
     case "raw": {
       const { socket } = response;
       if (!socket) return;
-      if (turn.then === "end") socket.end(turn.bytes);
-      else socket.write(turn.bytes, () => turn.then === "cut" && socket.destroy());
+      if (turn.afterwards === "end") socket.end(turn.bytes);
+      else socket.write(turn.bytes, () => turn.afterwards === "cut" && socket.destroy());
       return;
     }
     case "status": {
@@ -61,10 +61,10 @@ async function streamed(
   await send(chunk({ role: "assistant", content: "" }));
   const text = turn.text ?? [];
   for (let piece = 0; piece <= text.length; piece++) {
-    if (turn.then?.after === piece) {
+    if (turn.afterwards?.after === piece) {
       // What was written before the cut is to arrive.
       await sent;
-      if (turn.then.do === "cut") response.socket?.destroy();
+      if (turn.afterwards.do === "cut") response.socket?.destroy();
       return;
     }
     await turn.before?.(piece);
@@ -121,9 +121,12 @@ async function whole(
     usage: usageOf(turn),
   });
   response.writeHead(200, { "content-type": "application/json" });
-  if (!turn.then) response.end(body);
+  if (!turn.afterwards) response.end(body);
   else
-    response.write(body.slice(0, 20), () => turn.then?.do === "cut" && response.socket?.destroy());
+    response.write(
+      body.slice(0, 20),
+      () => turn.afterwards?.do === "cut" && response.socket?.destroy(),
+    );
 }
 
 function common(request: ProviderRequest, object: string) {

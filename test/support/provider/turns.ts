@@ -11,7 +11,7 @@ export type Turn =
       /** Waited for before the piece of this number (from 0) is sent; the last is the finish. */
       readonly before?: (piece: number) => Promise<unknown> | undefined;
       /** After so many pieces the connection is cut, or stays open without a word. */
-      readonly then?: { readonly after: number; readonly do: "cut" | "hang" };
+      readonly afterwards?: { readonly after: number; readonly do: "cut" | "hang" };
       /** After the text an event that holds this error, in place of the finish. */
       readonly error?: { readonly message: string; readonly code?: string };
     }
@@ -26,7 +26,7 @@ export type Turn =
   | {
       readonly type: "raw";
       readonly bytes: string | Uint8Array;
-      readonly then: "end" | "cut" | "hang";
+      readonly afterwards: "end" | "cut" | "hang";
     }
   /** No answer, on an open connection. */
   | { readonly type: "hang" }
