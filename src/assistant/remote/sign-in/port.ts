@@ -5,10 +5,11 @@ import type { Credential, OAuthSession } from "../vault/port.ts";
 export interface SignIns {
   /**
    * Opens the listener, and resolves to the URL for the person's browser. One sign-in for each provider: the one
-   * before ends as `superseded`. `unreachable` and `bad_response` where the provider's own metadata cannot be had.
+   * before ends as `superseded`. `unreachable` and `bad_response` where the provider's own metadata cannot be had;
+   * `cancelled` where it was ended before there was a URL, which `completed` does not tell.
    */
   begin(provider: BuiltInProvider): Promise<string>;
-  /** Ends a sign-in under way as `cancelled`. */
+  /** Ends a sign-in under way as `cancelled`; one whose session is being kept already ends as the sink says. */
   cancel(provider: BuiltInProvider): void;
   pending(): readonly PendingLogin[];
   /** A session that is about to end, anew. `unauthorized` where the provider does not renew it. */
