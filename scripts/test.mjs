@@ -58,6 +58,8 @@ async function ensureSystemPackages() {
     ["dbus-daemon", "dbus-daemon"],
     ["gdbus", "libglib2.0-bin"],
     ["busctl", "systemd"],
+    ["dbus-monitor", "dbus-bin"],
+    ["gnome-keyring-daemon", "gnome-keyring"],
     // For usocket, which is compiled.
     ["make", "make"],
     ["g++", "g++"],
@@ -70,7 +72,7 @@ async function ensureSystemPackages() {
   if (missing.length > 0)
     await aptInstall(
       missing,
-      "the tests need a container engine, a registry, git, an ssh server, strace and a session bus with clients",
+      "the tests need a container engine, a registry, git, an ssh server, strace, and a session bus with clients and a keyring",
     );
 }
 

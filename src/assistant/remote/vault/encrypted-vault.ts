@@ -137,7 +137,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
       await this.#tidy().catch((error: unknown) => {
         throw notGone(error);
       });
-      if (forgetMaster && isRemoved) await this.#master.look();
+      if (forgetMaster) await this.#master.look();
       return isRemoved;
     });
   }

@@ -263,6 +263,29 @@ describe("secrecy", () => {
   });
 });
 
+describe("another program that writes to the database", () => {
+  it("is waited for, and after five seconds named", async () => {
+    const clock = new VirtualClock();
+    const world = new VaultWorld({ clock });
+    const vault = await world.start();
+    const other = new Database(join(world.dir, "vault.db"));
+    other.exec("BEGIN IMMEDIATE");
+    const late = vault.put(openrouter, key).catch((error: unknown) => error);
+    await clock.advance(6_000);
+    expect(await late).toMatchObject({
+      code: "busy",
+      message: expect.stringContaining("another program holds vault.db"),
+    });
+    const patient = vault.put(openrouter, key);
+    await clock.advance(1_000);
+    other.exec("COMMIT");
+    other.close();
+    await clock.advance(1_000);
+    await patient;
+    expect(await vault.get(openrouter)).toEqual(key);
+  });
+});
+
 describe("an end", () => {
   it("answers whoever comes after it, and finishes what was begun", async () => {
     const { world, vault } = await started();

@@ -30,9 +30,11 @@ export class SecretService implements KeySource {
   readonly name = "secret-service";
   readonly #bus: SessionBus;
   readonly #attributes: BusDictionary;
+  readonly #lookMs: number;
 
-  constructor(bus: SessionBus, vaultId: string) {
+  constructor(bus: SessionBus, vaultId: string, lookMs = LOOK_MS) {
     this.#bus = bus;
+    this.#lookMs = lookMs;
     // The vault's id, since several vaults of one person have keys of their own.
     this.#attributes = new Map([
       ["application", { signature: "s", value: "berth" }],
@@ -41,7 +43,7 @@ export class SecretService implements KeySource {
   }
 
   async look(signal: AbortSignal): Promise<FoundKey> {
-    using limit = timeLimit(signal, LOOK_MS);
+    using limit = timeLimit(signal, this.#lookMs);
     try {
       if (!(await secretsAreServed(this.#bus, limit.signal))) return { state: "absent" };
       return await this.#found(secretsCall(this.#bus, limit.signal));
@@ -52,7 +54,7 @@ export class SecretService implements KeySource {
   }
 
   async keep(key: Buffer, signal: AbortSignal): Promise<void> {
-    using limit = timeLimit(signal, LOOK_MS);
+    using limit = timeLimit(signal, this.#lookMs);
     const call = secretsCall(this.#bus, limit.signal);
     let session: SecretSession | undefined;
     try {

@@ -1,0 +1,224 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import type { Credential } from "../../../src/assistant/remote/vault/port.ts";
+import { SecretService } from "../../../src/assistant/remote/vault/secret-service/secret-service.ts";
+import { connectSessionBus, openConnection } from "../../../src/base/session-bus/connect.ts";
+import { Keyring } from "../../support/keyring.ts";
+import { filesWith } from "../../support/memory-world.ts";
+import { TestSessionBus } from "../../support/session-bus.ts";
+import { mistral, openrouter, VaultWorld } from "../../support/vault-world.ts";
+
+const canary = "sk-canary-0ddba11";
+const key: Credential = { kind: "key", key: canary };
+const ready = { source: "secret-service", state: "ready", message: null };
+const locked = (words: string) => ({
+  source: "secret-service",
+  state: "locked",
+  message: expect.stringContaining(words),
+});
+
+/** `secretsCommand`: what the bus starts when somebody asks for the keyring. */
+async function desktop(secretsCommand?: (home: string) => string) {
+  const home = Keyring.home();
+  const exec = secretsCommand?.(home);
+  const services: Record<string, string> = exec
+    ? { "secrets.service": `[D-BUS Service]\nName=org.freedesktop.secrets\nExec=${exec}\n` }
+    : {};
+  const bus = await TestSessionBus.start({ services });
+  onTestFinished(() => bus[Symbol.asyncDispose]());
+  const keyring = await Keyring.of(bus, home);
+  const sessionBus = await connectSessionBus({ address: bus.address, negotiateFds: false });
+  onTestFinished(() => sessionBus[Symbol.asyncDispose]());
+  return { bus, keyring, sessionBus, world: new VaultWorld({ sessionBus }) };
+}
+
+/** Every byte that travels on the bus. */
+async function watched(bus: TestSessionBus) {
+  const child: ChildProcess = spawn("dbus-monitor", ["--binary", "--address", bus.address], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(async () => {
+    const ended = once(child, "exit");
+    child.kill("SIGTERM");
+    await ended;
+  });
+  const chunks: Buffer[] = [];
+  child.stdout?.on("data", (chunk: Buffer) => chunks.push(chunk));
+  const capture = {
+    bytes: () => Buffer.concat(chunks),
+    /** All that travelled until now. */
+    until: async (mark: string) => {
+      const name = `mark.${mark}`;
+      const daemon = "org.freedesktop.DBus";
+      await bus.gdbusCall(daemon, "/", `${daemon}.NameHasOwner`, name);
+      await vi.waitFor(() => expect(capture.bytes().includes(name)).toBe(true), 10_000);
+      return capture.bytes();
+    },
+  };
+  // It sees nothing before it is one: what it is asked for is asked until it does.
+  await vi.waitFor(async () => {
+    await bus.gdbusCall("org.freedesktop.DBus", "/", "org.freedesktop.DBus.GetId");
+    expect(capture.bytes().includes("GetId")).toBe(true);
+  }, 10_000);
+  return capture;
+}
+
+/** As it stands in a message's header. */
+function member(name: string): Buffer {
+  return Buffer.from(`\x03\x01s\0${String.fromCharCode(name.length)}\0\0\0${name}\0`, "latin1");
+}
+
+describe("a key in the desktop's keyring", () => {
+  test("is made there by the first credential, and whoever watches the bus sees neither", async () => {
+    const { bus, keyring, world } = await desktop();
+    await keyring.start({ isUnlocked: true });
+    const capture = await watched(bus);
+    await world.start();
+    expect(world.vault.protection()).toEqual(ready);
+    expect(await keyring.items()).toEqual([]);
+    await world.vault.put(openrouter, key);
+    await world.start();
+    expect(await world.vault.get(openrouter)).toEqual(key);
+    expect(world.vault.protection()).toEqual(ready);
+    const seen = await capture.until("before");
+
+    const [text = ""] = await keyring.secrets();
+    const master = Buffer.from(text, "base64");
+    expect(master).toHaveLength(32);
+    expect(seen.includes("dh-ietf1024-sha256-aes128-cbc-pkcs7")).toBe(true);
+    for (const secret of [canary, text, master, master.toString("hex")]) {
+      expect(seen.includes(secret)).toBe(false);
+      expect(filesWith(world.dir, secret)).toEqual([]);
+    }
+    // Read in plain, it would have been seen.
+    expect((await capture.until("after")).includes(text)).toBe(true);
+    expect(existsSync(join(world.dir, "vault-key"))).toBe(false);
+  });
+
+  test("is waited for while the keyring is locked or gone, without a prompt and without a restart", async () => {
+    const { bus, keyring, world } = await desktop();
+    await keyring.start({ isUnlocked: true });
+    await (await world.start()).put(openrouter, key);
+    await keyring.stop();
+    const capture = await watched(bus);
+
+    await world.start();
+    expect(world.vault.protection()).toEqual(locked("is not there"));
+    await expect(world.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
+
+    await keyring.start({ isUnlocked: false });
+    await expect(world.vault.get(openrouter)).rejects.toMatchObject({
+      code: "storage_failed",
+      message: expect.stringContaining("unlock your keyring"),
+    });
+    expect(world.vault.protection()).toEqual(locked("is locked"));
+    await expect(world.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
+    expect(world.vault.describe("openrouter").present).toBe(true);
+    const seen = await capture.until("locked");
+    expect(seen.includes(member("Dismiss"))).toBe(true);
+    expect(seen.includes(member("Prompt"))).toBe(false);
+
+    await keyring.unlock();
+    expect(await world.vault.get(openrouter)).toEqual(key);
+    expect(world.vault.protection()).toEqual(ready);
+    await keyring.lock();
+    // It stays in memory until the daemon ends.
+    expect(await world.vault.get(openrouter)).toEqual(key);
+    expect(existsSync(join(world.dir, "vault-key"))).toBe(false);
+  });
+
+  test("that nobody has yet is not replaced by a file while the keyring is locked", async () => {
+    const { keyring, world } = await desktop();
+    await keyring.start({ isUnlocked: true });
+    await keyring.lock();
+    await world.start();
+    expect(world.vault.protection()).toEqual(locked("is locked"));
+    await expect(world.vault.put(openrouter, key)).rejects.toMatchObject({
+      code: "storage_failed",
+    });
+    await keyring.unlock();
+    await world.vault.put(openrouter, key);
+    expect(world.vault.protection()).toEqual(ready);
+  });
+
+  test("is one for each vault, and told from one that somebody has changed", async () => {
+    const { keyring, world, sessionBus } = await desktop();
+    await keyring.start({ isUnlocked: true });
+    await (await world.start()).put(openrouter, key);
+    const [item = ""] = await keyring.items();
+    const other = new VaultWorld({ sessionBus });
+    await (await other.start()).put(openrouter, key);
+    expect(new Set(await keyring.secrets()).size).toBe(2);
+
+    await keyring.setSecret(item, Buffer.alloc(32, "other").toString("base64"));
+    await world.start();
+    expect(world.vault.protection()).toEqual(locked("is not the one"));
+    await keyring.setSecret(item, "hunter2");
+    await world.start();
+    expect(world.vault.protection()).toEqual(locked("holds no key"));
+    expect(await (await other.start()).get(openrouter)).toEqual(key);
+  });
+});
+
+describe("without a keyring that somebody uses", () => {
+  test("a file serves: nobody has made a keyring, or nothing serves one", async () => {
+    const { keyring, world } = await desktop();
+    await world.start();
+    expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
+    // It runs, and has never had a password.
+    await keyring.start({ isUnlocked: false });
+    await (await world.start()).put(openrouter, key);
+    expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
+    expect(readFileSync(join(world.dir, "vault-key"))).toHaveLength(32);
+  });
+
+  test("one that the bus could start and that does not start is none", async () => {
+    const { world } = await desktop(() => "/bin/false");
+    await (await world.start()).put(openrouter, key);
+    expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
+  });
+});
+
+test("a keyring that is not started yet is started by the bus", async () => {
+  const { keyring, world } = await desktop((home) => Keyring.startCommand(home));
+  await keyring.start({ isUnlocked: true });
+  await (await world.start()).put(openrouter, key);
+  await keyring.stop();
+  await world.start();
+  expect(await keyring.isServed()).toBe(true);
+  expect(world.vault.protection()).toEqual(locked("is locked"));
+  await keyring.unlock();
+  expect(await world.vault.get(openrouter)).toEqual(key);
+});
+
+test("a keyring that never answers holds nothing up for longer than its limit", async () => {
+  const { bus, sessionBus } = await desktop();
+  const silent = await openConnection({
+    address: bus.address,
+    negotiateFds: false,
+    receiver: { onCall: () => {}, onSignal: () => {} },
+    bodyBytesMax: 1_000_000,
+    valuesMax: 1_000_000,
+  });
+  onTestFinished(() => silent[Symbol.asyncDispose]());
+  const request = {
+    destination: "org.freedesktop.DBus",
+    path: "/org/freedesktop/DBus",
+    interface: "org.freedesktop.DBus",
+    member: "RequestName",
+    signature: "su",
+    args: ["org.freedesktop.secrets", 0],
+  };
+  const { signal } = new AbortController();
+  expect(await silent.call(request, { signal, timeoutMs: 5_000 })).toEqual([1]);
+  const source = new SecretService(sessionBus, "vault", 100);
+  const why = expect.stringContaining("does not answer");
+  expect(await source.look(signal)).toEqual({ state: "locked", why });
+  const ending = new AbortController();
+  const looking = new SecretService(sessionBus, "vault").look(ending.signal);
+  ending.abort(new Error("the daemon ends"));
+  await expect(looking).rejects.toThrow("the daemon ends");
+});

@@ -1,0 +1,180 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import type { BusValue, SessionBus } from "../../src/base/session-bus/port.ts";
+import { textOf } from "../../src/base/session-bus/values.ts";
+import type { TestSessionBus } from "./session-bus.ts";
+
+const SECRETS = "org.freedesktop.secrets";
+const SERVICE = "/org/freedesktop/secrets";
+const LOGIN = `${SERVICE}/collection/login`;
+const PASSWORD = "the person's password";
+
+/** GNOME's keyring on a private bus, with a folder of its own that outlives each of its runs. */
+export class Keyring {
+  readonly #bus: TestSessionBus;
+  readonly #client: SessionBus;
+  readonly #home: string;
+  #daemon: ChildProcess | undefined;
+
+  /** The folder is its own; `services` of the bus may name `startCommand(folder)`. */
+  static async of(bus: TestSessionBus, home: string): Promise<Keyring> {
+    const client = await connectSessionBus({ address: bus.address, negotiateFds: false });
+    return new Keyring(bus, client, home);
+  }
+
+  static home(): string {
+    const home = mkdtempSync(join(tmpdir(), "berth-keyring-"));
+    onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+    return home;
+  }
+
+  /** For a service file: starts it as the bus does on a desktop, with what is there locked. */
+  static startCommand(home: string): string {
+    const env = `HOME=${home} XDG_DATA_HOME=${home} XDG_RUNTIME_DIR=${home}`;
+    return `/usr/bin/env ${env} /usr/bin/gnome-keyring-daemon --foreground --components=secrets`;
+  }
+
+  private constructor(bus: TestSessionBus, client: SessionBus, home: string) {
+    this.#bus = bus;
+    this.#client = client;
+    this.#home = home;
+    onTestFinished(async () => {
+      await this.stop();
+      await client[Symbol.asyncDispose]();
+    });
+  }
+
+  /** As somebody logs in: with the password, or without, which leaves what is there locked. */
+  async start(options: { readonly isUnlocked: boolean }): Promise<void> {
+    const unlock = options.isUnlocked ? ["--unlock"] : [];
+    const args = ["--foreground", "--components=secrets", ...unlock];
+    this.#daemon = spawn("gnome-keyring-daemon", args, {
+      env: this.#environment(),
+      stdio: ["pipe", "ignore", "ignore"],
+    });
+    this.#daemon.stdin?.end(PASSWORD);
+    await this.#until(true);
+  }
+
+  async stop(): Promise<void> {
+    const daemon = this.#daemon;
+    this.#daemon = undefined;
+    if (daemon?.exitCode !== null) return;
+    const ended = once(daemon, "exit");
+    daemon.kill("SIGTERM");
+    await ended;
+    await this.#until(false);
+  }
+
+  /** What the keyring does when the person has typed the password at its prompt. */
+  async unlock(): Promise<void> {
+    const session = await this.#plainSession();
+    await this.call(
+      SERVICE,
+      "org.gnome.keyring.InternalUnsupportedGuiltRiddenInterface.UnlockWithMasterPassword",
+      "o(oayays)",
+      LOGIN,
+      [session, [], [...Buffer.from(PASSWORD)], "text/plain"],
+    );
+  }
+
+  async lock(): Promise<void> {
+    await this.call(SERVICE, "org.freedesktop.Secret.Service.Lock", "ao", [LOGIN]);
+  }
+
+  /** The texts of all that Berth has there, read in the way that anybody on the bus can watch. */
+  async secrets(): Promise<string[]> {
+    const session = await this.#plainSession();
+    const texts: string[] = [];
+    for (const item of await this.items()) {
+      const [secret] = await this.call(item, "org.freedesktop.Secret.Item.GetSecret", "o", session);
+      const [, , bytes] = Array.isArray(secret) ? secret : [];
+      texts.push(Buffer.from(bytes).toString());
+    }
+    return texts;
+  }
+
+  async items(): Promise<string[]> {
+    const ours = new Map([["application", { signature: "s", value: "berth" }]]);
+    const [unlocked] = await this.call(
+      SERVICE,
+      "org.freedesktop.Secret.Service.SearchItems",
+      "a{ss}",
+      ours,
+    );
+    return Array.isArray(unlocked) ? unlocked.map(String) : [];
+  }
+
+  async setSecret(item: string, text: string): Promise<void> {
+    const session = await this.#plainSession();
+    const secret = [session, [], [...Buffer.from(text)], "text/plain"];
+    await this.call(item, "org.freedesktop.Secret.Item.SetSecret", "(oayays)", secret);
+  }
+
+  async isServed(): Promise<boolean> {
+    const [isOwned] = await this.#client.call(
+      {
+        destination: "org.freedesktop.DBus",
+        path: "/org/freedesktop/DBus",
+        interface: "org.freedesktop.DBus",
+        member: "NameHasOwner",
+        signature: "s",
+        args: [SECRETS],
+      },
+      { signal: new AbortController().signal, timeoutMs: 10_000 },
+    );
+    return isOwned === true;
+  }
+
+  async call(
+    path: string,
+    member: string,
+    signature: string,
+    ...args: readonly BusValue[]
+  ): Promise<readonly BusValue[]> {
+    const dot = member.lastIndexOf(".");
+    return await this.#client.call(
+      {
+        destination: SECRETS,
+        path,
+        interface: member.slice(0, dot),
+        member: member.slice(dot + 1),
+        signature,
+        args,
+      },
+      { signal: new AbortController().signal, timeoutMs: 10_000 },
+    );
+  }
+
+  async #until(isServed: boolean): Promise<void> {
+    for (const deadline = Date.now() + 10_000; (await this.isServed()) !== isServed; )
+      if (Date.now() > deadline) throw new Error("the keyring neither starts nor ends");
+  }
+
+  async #plainSession(): Promise<string> {
+    const [, session] = await this.call(
+      SERVICE,
+      "org.freedesktop.Secret.Service.OpenSession",
+      "sv",
+      "plain",
+      { signature: "s", value: "" },
+    );
+    return textOf(session);
+  }
+
+  #environment(): Record<string, string> {
+    return {
+      PATH: process.env["PATH"] ?? "",
+      LC_ALL: "C",
+      HOME: this.#home,
+      XDG_DATA_HOME: this.#home,
+      ...this.#bus.environment,
+      XDG_RUNTIME_DIR: this.#home,
+    };
+  }
+}

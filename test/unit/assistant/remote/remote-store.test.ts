@@ -1,0 +1,168 @@
+import { statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Provider } from "../../../../src/assistant/remote/port.ts";
+import { RemoteStore } from "../../../../src/assistant/remote/store/remote-store.ts";
+import { filesWith } from "../../../support/memory-world.ts";
+import { vaultDirectory } from "../../../support/vault-world.ts";
+
+const home: Provider = {
+  id: "home",
+  displayName: "At home \u{1f3e0}",
+  baseUrl: "http://10.1.2.3:8000/v1",
+  addressClass: "private",
+  builtin: false,
+  auth: "key",
+};
+const mistral: Provider = {
+  ...home,
+  id: "mistral",
+  displayName: "Mistral",
+  baseUrl: "https://api.mistral.ai/v1",
+  addressClass: "public",
+};
+const NOON = Date.parse("2030-01-01T12:00:00Z");
+
+function opened(dir: string): RemoteStore {
+  const store = new RemoteStore({ dir });
+  onTestFinished(() => store[Symbol.dispose]());
+  return store;
+}
+
+/** As a daemon that ends, and one that starts. */
+function restarted(store: RemoteStore, dir: string): RemoteStore {
+  store[Symbol.dispose]();
+  return opened(dir);
+}
+
+function sql<T>(dir: string, work: (db: Database.Database) => T): T {
+  const db = new Database(join(dir, "remote.db"));
+  try {
+    return work(db);
+  } finally {
+    db.close();
+  }
+}
+
+describe("providers", () => {
+  it("are kept in the order in which they were added, each id once", () => {
+    const dir = vaultDirectory();
+    let store = opened(dir);
+    expect(store.providers()).toEqual([]);
+    expect(store.addProvider(mistral)).toBe(true);
+    expect(store.addProvider(home)).toBe(true);
+    expect(store.addProvider({ ...home, baseUrl: "https://evil.example" })).toBe(false);
+    store = restarted(store, dir);
+    expect(store.providers()).toEqual([mistral, home]);
+    expect(statSync(join(dir, "remote.db")).mode & 0o777).toBe(0o600);
+  });
+
+  it("go with all that is known of them", () => {
+    const dir = vaultDirectory();
+    let store = opened(dir);
+    store.addProvider(home);
+    store.noteUsed("home", NOON);
+    expect(store.removeProvider("home")).toBe(true);
+    expect(store.removeProvider("home")).toBe(false);
+    expect(store.lastUsedMs("home")).toBeUndefined();
+    store = restarted(store, dir);
+    expect(store.providers()).toEqual([]);
+    expect(store.lastUsedMs("home")).toBeUndefined();
+    store[Symbol.dispose]();
+    expect(filesWith(dir, "10.1.2.3")).toEqual([]);
+  });
+});
+
+describe("consent", () => {
+  it("is for nothing at first, and for what was allowed from then on", () => {
+    const dir = vaultDirectory();
+    let store = opened(dir);
+    expect(store.allowed()).toEqual([]);
+    store.setConsent("mail", true);
+    store.setConsent("prompt", true);
+    store.setConsent("prompt", true);
+    store.setConsent("files", false);
+    store = restarted(store, dir);
+    expect(store.allowed()).toEqual(["prompt", "mail"]);
+    store.setConsent("mail", false);
+    expect(restarted(store, dir).allowed()).toEqual(["prompt"]);
+  });
+
+  it("is for nothing that this version does not know", () => {
+    const dir = vaultDirectory();
+    const store = opened(dir);
+    sql(dir, (db) => db.exec("INSERT INTO allowed VALUES ('everything')"));
+    expect(store.allowed()).toEqual([]);
+  });
+});
+
+const written = (dir: string) =>
+  sql(dir, (db) => db.prepare("SELECT last_ms FROM used").pluck().get());
+
+describe("the last use", () => {
+  it("is known at once, and written once a minute and at the end", () => {
+    const dir = vaultDirectory();
+    let store = opened(dir);
+    store.noteUsed("openrouter", NOON);
+    expect(written(dir)).toBe(NOON);
+    store.noteUsed("openrouter", NOON + 59_999);
+    expect(store.lastUsedMs("openrouter")).toBe(NOON + 59_999);
+    expect(written(dir)).toBe(NOON);
+    store.noteUsed("openrouter", NOON + 60_000);
+    expect(written(dir)).toBe(NOON + 60_000);
+    // A clock that was set back.
+    store.noteUsed("openrouter", NOON - 3_600_000);
+    expect(written(dir)).toBe(NOON - 3_600_000);
+    store.noteUsed("openrouter", NOON - 3_599_999);
+    store = restarted(store, dir);
+    expect(store.lastUsedMs("openrouter")).toBe(NOON - 3_599_999);
+  });
+
+  it("keeps no request from being answered where it cannot be written", () => {
+    const dir = vaultDirectory();
+    const store = opened(dir);
+    sql(dir, (db) => db.exec("DROP TABLE used"));
+    store.noteUsed("openrouter", NOON);
+    expect(store.lastUsedMs("openrouter")).toBe(NOON);
+  });
+});
+
+describe("a file that cannot be used", () => {
+  it("is named, with what to do, and without a path", () => {
+    const dir = vaultDirectory();
+    writeFileSync(join(dir, "remote.db"), "no database".repeat(1_000));
+    expect(() => new RemoteStore({ dir })).toThrow(
+      expect.objectContaining({
+        code: "storage_failed",
+        message: "remote.db is damaged and cannot be read; bring it back from a backup",
+      }),
+    );
+    expect(() => new RemoteStore({ dir: join(dir, "missing") })).toThrow(
+      expect.objectContaining({
+        code: "storage_failed",
+        message:
+          "remote.db cannot be used (ENOENT); check the disk and the permissions of the assistant's data directory",
+      }),
+    );
+  });
+
+  it("of a newer version is left alone", () => {
+    const dir = vaultDirectory();
+    opened(dir)[Symbol.dispose]();
+    sql(dir, (db) => db.pragma("user_version = 99"));
+    expect(() => new RemoteStore({ dir })).toThrow(/newer version of Berth/);
+  });
+
+  it("fails each call with storage_failed", () => {
+    const dir = vaultDirectory();
+    const store = opened(dir);
+    sql(dir, (db) => db.exec("DROP TABLE provider; DROP TABLE allowed"));
+    const failed = expect.objectContaining({ code: "storage_failed" });
+    expect(() => store.providers()).toThrow(failed);
+    expect(() => store.addProvider(home)).toThrow(failed);
+    expect(() => store.removeProvider("home")).toThrow(failed);
+    expect(() => store.allowed()).toThrow(failed);
+    expect(() => store.setConsent("mail", true)).toThrow(failed);
+  });
+});

@@ -1,0 +1,293 @@
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Protection } from "../../../../src/assistant/remote/port.ts";
+import { KeyFile } from "../../../../src/assistant/remote/vault/key-file.ts";
+import { KeyNotKeptError } from "../../../../src/assistant/remote/vault/key-source.ts";
+import type { Credential } from "../../../../src/assistant/remote/vault/port.ts";
+import { mistral, openrouter, VaultWorld, vaultDirectory } from "../../../support/vault-world.ts";
+
+const key: Credential = { kind: "key", key: "sk-canary-5ca1ab1e" };
+const CREDENTIAL = "berth.vault-key";
+
+const ready = (source: Protection["source"]) => ({ source, state: "ready", message: null });
+const locked = (source: Protection["source"], words: string) => ({
+  source,
+  state: "locked",
+  message: expect.stringContaining(words),
+});
+
+/** Refused everywhere with the words of the protection, and nothing is made in the meantime. */
+async function expectLocked(world: VaultWorld, source: Protection["source"], words: string) {
+  const { vault } = world;
+  expect(vault.protection()).toEqual(locked(source, words));
+  const files = readdirSync(world.dir).toSorted();
+  const refusal = { code: "storage_failed", message: expect.stringContaining(words) };
+  await expect(vault.get(openrouter)).rejects.toMatchObject(refusal);
+  await expect(vault.put(mistral, key)).rejects.toMatchObject(refusal);
+  expect(vault.protection().message).not.toContain(world.dir);
+  expect(vault.describe("openrouter").present).toBe(true);
+  expect(readdirSync(world.dir).toSorted()).toEqual(files);
+}
+
+async function stored(world = new VaultWorld()) {
+  await world.start();
+  await world.vault.put(openrouter, key);
+  return { world, keyFile: join(world.dir, "vault-key") };
+}
+
+/** As systemd makes it, with the key that `text` stands for. */
+function credentialsOf(text: string): { readonly CREDENTIALS_DIRECTORY: string } {
+  const dir = vaultDirectory();
+  writeFileSync(join(dir, CREDENTIAL), Buffer.alloc(32, text), { mode: 0o400 });
+  return { CREDENTIALS_DIRECTORY: dir };
+}
+
+describe("a key in a file", () => {
+  it("is made by the first credential, for its owner only, and found again", async () => {
+    const world = new VaultWorld();
+    await world.start();
+    const keyFile = join(world.dir, "vault-key");
+    expect(world.vault.protection()).toEqual(ready("file"));
+    expect(existsSync(keyFile)).toBe(false);
+    await world.vault.put(openrouter, key);
+    const { mode, size, nlink } = statSync(keyFile);
+    expect([mode & 0o777, size, nlink]).toEqual([0o600, 32, 1]);
+    const bytes = readFileSync(keyFile);
+    await (await world.start()).put(mistral, key);
+    expect(await world.vault.get(openrouter)).toEqual(key);
+    expect(readFileSync(keyFile)).toEqual(bytes);
+  });
+
+  it("locks the vault while it is missing, and is never made anew", async () => {
+    const { world, keyFile } = await stored();
+    renameSync(keyFile, `${keyFile}.away`);
+    await world.start();
+    await expectLocked(world, "file", "is missing");
+    renameSync(`${keyFile}.away`, keyFile);
+    expect(await world.vault.get(openrouter)).toEqual(key);
+    expect(world.vault.protection()).toEqual(ready("file"));
+  });
+
+  it("is told from another one, which is not the same as a damaged credential", async () => {
+    const { world, keyFile } = await stored();
+    const bytes = readFileSync(keyFile);
+    writeFileSync(keyFile, Buffer.alloc(32, "other"));
+    await world.start();
+    await expectLocked(world, "file", "is not the one");
+    writeFileSync(keyFile, bytes);
+    expect(await world.vault.get(openrouter)).toEqual(key);
+  });
+
+  it.each<[string, string, (file: string) => void]>([
+    ["readable by others", "has the mode 0640", (file) => chmodSync(file, 0o640)],
+    ["writable by others", "has the mode 0602", (file) => chmodSync(file, 0o602)],
+    ["too short", "has 31 bytes", (file) => writeFileSync(file, Buffer.alloc(31))],
+    ["too long", "has 33 bytes", (file) => writeFileSync(file, Buffer.alloc(33))],
+    [
+      "a link",
+      "is a link",
+      (file) => {
+        renameSync(file, `${file}.real`);
+        symlinkSync(`${file}.real`, file);
+      },
+    ],
+    [
+      "a folder",
+      "is no file",
+      (file) => {
+        rmSync(file);
+        mkdirSync(file, { mode: 0o600 });
+      },
+    ],
+  ])("is refused where it is %s, until that is put right", async (_, words, spoil) => {
+    const { world, keyFile } = await stored();
+    const bytes = readFileSync(keyFile);
+    spoil(keyFile);
+    await world.start();
+    await expectLocked(world, "file", words);
+    rmSync(keyFile, { recursive: true });
+    writeFileSync(keyFile, bytes, { mode: 0o600 });
+    expect(await world.vault.get(openrouter)).toEqual(key);
+  });
+
+  it.runIf(process.getuid?.() === 0)("is refused where it is another user's", async () => {
+    const { world, keyFile } = await stored();
+    chownSync(keyFile, 65_534, 65_534);
+    await world.start();
+    await expectLocked(world, "file", "belongs to another user");
+    expect(readFileSync(keyFile)).toHaveLength(32);
+  });
+
+  it("is refused as another user's by whoever is not its owner", async () => {
+    const { world } = await stored();
+    const mine = process.geteuid?.() ?? 0;
+    expect(await new KeyFile(world.dir, mine + 1).look()).toMatchObject({ state: "locked" });
+    expect(await new KeyFile(world.dir, mine).look()).toMatchObject({ state: "key" });
+  });
+
+  it("is never replaced by one that is made at the same time", async () => {
+    const { world, keyFile } = await stored();
+    const bytes = readFileSync(keyFile);
+    const keeping = new KeyFile(world.dir).keep(Buffer.alloc(32, "late"));
+    await expect(keeping).rejects.toThrow(KeyNotKeptError);
+    expect(readFileSync(keyFile)).toEqual(bytes);
+    expect(existsSync(`${keyFile}.new`)).toBe(false);
+  });
+
+  it("is one for each vault, and of use to no other", async () => {
+    const [one, other] = [await stored(), await stored()];
+    expect(readFileSync(one.keyFile)).not.toEqual(readFileSync(other.keyFile));
+    copyFileSync(one.keyFile, other.keyFile);
+    await other.world.start();
+    await expectLocked(other.world, "file", "is not the one");
+  });
+});
+
+describe("what a killed daemon leaves", () => {
+  it("half a key is thrown away", async () => {
+    const world = new VaultWorld();
+    writeFileSync(join(world.dir, "vault-key.new"), Buffer.alloc(7), { mode: 0o600 });
+    await stored(world);
+    expect(readdirSync(world.dir)).not.toContain("vault-key.new");
+    expect(await (await world.start()).get(openrouter)).toEqual(key);
+  });
+
+  it("a key under both names, with nothing sealed, is used", async () => {
+    const world = new VaultWorld();
+    const keyFile = join(world.dir, "vault-key");
+    await world.start();
+    writeFileSync(`${keyFile}.new`, Buffer.alloc(32, "made"), { mode: 0o600 });
+    linkSync(`${keyFile}.new`, keyFile);
+    await world.start();
+    await world.vault.put(openrouter, key);
+    expect(readFileSync(keyFile)).toEqual(Buffer.alloc(32, "made"));
+    expect(await (await world.start()).get(openrouter)).toEqual(key);
+  });
+});
+
+describe("a systemd credential", () => {
+  it("is preferred, and needs no file", async () => {
+    const world = new VaultWorld({ environment: credentialsOf("systemd") });
+    await stored(world);
+    expect(world.vault.protection()).toEqual(ready("systemd-credential"));
+    expect(readdirSync(world.dir)).not.toContain("vault-key");
+    expect(await (await world.start()).get(openrouter)).toEqual(key);
+  });
+
+  it("is stayed with: the vault is locked without it, and with another one", async () => {
+    const environment = credentialsOf("systemd");
+    const { world } = await stored(new VaultWorld({ environment }));
+    await world.start({ environment: {} });
+    await expectLocked(world, "systemd-credential", "is not there");
+    await world.start({ environment: credentialsOf("another") });
+    await expectLocked(world, "systemd-credential", "is not the one");
+    await world.start();
+    expect(await world.vault.get(openrouter)).toEqual(key);
+  });
+
+  it("that comes later changes nothing for a vault that has a file", async () => {
+    const { world } = await stored();
+    await world.start({ environment: credentialsOf("later") });
+    expect(world.vault.protection()).toEqual(ready("file"));
+    expect(await world.vault.get(openrouter)).toEqual(key);
+  });
+
+  it("of another length is refused, and not passed over", async () => {
+    const environment = credentialsOf("systemd");
+    const file = join(environment.CREDENTIALS_DIRECTORY, CREDENTIAL);
+    chmodSync(file, 0o600);
+    writeFileSync(file, "too short");
+    const world = new VaultWorld({ environment });
+    await world.start();
+    expect(world.vault.protection()).toEqual(locked("systemd-credential", "has 9 bytes"));
+    await expect(world.vault.put(openrouter, key)).rejects.toMatchObject({
+      code: "storage_failed",
+    });
+    expect(readdirSync(world.dir)).not.toContain("vault-key");
+  });
+
+  it("that two vaults share opens no credential of the other", async () => {
+    const environment = credentialsOf("shared");
+    const { world: one } = await stored(new VaultWorld({ environment }));
+    const { world: other } = await stored(new VaultWorld({ environment }));
+    const [mine, theirs] = [one.sealedOf("openrouter"), other.sealedOf("openrouter")];
+    expect(mine).not.toEqual(theirs);
+    const stamp = one.sql((db) => db.prepare("SELECT set_at_ms FROM credential").pluck().get());
+    other.sql((db) =>
+      db.prepare("UPDATE credential SET sealed = ?, set_at_ms = ?").run(mine, stamp),
+    );
+    await expect(other.vault.get(openrouter)).rejects.toMatchObject({
+      message: expect.stringContaining("is damaged"),
+    });
+  });
+});
+
+describe("a lost key", () => {
+  it("makes room for a new one when everything is cleared, and not before", async () => {
+    const { world, keyFile } = await stored();
+    await world.vault.put(mistral, key);
+    rmSync(keyFile);
+    await world.start();
+    await world.vault.remove("mistral");
+    await expectLocked(world, "file", "is missing");
+    expect(await world.vault.remove("openrouter")).toBe(true);
+    expect(world.vault.protection()).toEqual(ready("file"));
+    await world.vault.put(openrouter, key);
+    expect(await (await world.start()).get(openrouter)).toEqual(key);
+  });
+
+  it("is kept for the next credential where it is not lost", async () => {
+    const { world, keyFile } = await stored();
+    const bytes = readFileSync(keyFile);
+    await world.vault.remove("openrouter");
+    rmSync(keyFile);
+    await world.start();
+    // Nothing is sealed, but the key that was recorded is the one that is waited for.
+    expect(world.vault.protection()).toEqual(locked("file", "is missing"));
+    writeFileSync(keyFile, bytes, { mode: 0o600 });
+    await world.vault.put(openrouter, key);
+    expect(await world.vault.get(openrouter)).toEqual(key);
+  });
+
+  it("of a vault without credentials goes when somebody clears a key that there is not", async () => {
+    const { world, keyFile } = await stored();
+    await world.vault.remove("openrouter");
+    rmSync(keyFile);
+    await world.start();
+    expect(await world.vault.remove("mistral")).toBe(false);
+    expect(world.vault.protection()).toEqual(ready("file"));
+    await world.vault.put(openrouter, key);
+    expect(await world.vault.get(openrouter)).toEqual(key);
+  });
+});
+
+describe("the database", () => {
+  it("of a newer version, or a damaged one, is refused by name", async () => {
+    const { world } = await stored();
+    world.sql((db) => db.pragma("user_version = 99"));
+    await expect(world.start()).rejects.toMatchObject({
+      code: "storage_failed",
+      message: expect.stringContaining("newer version"),
+    });
+    writeFileSync(join(world.dir, "vault.db"), "no database".repeat(1_000));
+    await expect(world.start()).rejects.toMatchObject({
+      code: "storage_failed",
+      message: "vault.db is damaged and cannot be read; bring it back from a backup",
+    });
+  });
+});
