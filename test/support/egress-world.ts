@@ -63,9 +63,11 @@ export class FakeBook implements ProviderBook {
 }
 
 /** What comes of one attempt; a piece that is a promise is waited for. */
-export type Turn =
-  | AssistantError
-  | { readonly pieces: readonly Piece[]; readonly contentType?: string };
+export type Turn = AssistantError | AnswerTurn;
+export interface AnswerTurn {
+  readonly pieces: readonly Piece[];
+  readonly contentType?: string;
+}
 type Piece = string | Uint8Array | AssistantError | Promise<string>;
 
 /** Answers what it is told to, one turn for each attempt; the last one for all that come after. */
@@ -135,7 +137,7 @@ export function egressWorld(options: { readonly random?: () => number } = {}) {
   ) => {
     const events: AnswerEvent[] = [];
     let error: unknown;
-    let isOver = false;
+    const over = new AbortController();
     const running = (async () => {
       try {
         for await (const event of service.generate(request, signal)) {
@@ -145,10 +147,10 @@ export function egressWorld(options: { readonly random?: () => number } = {}) {
       } catch (thrown) {
         error = thrown;
       } finally {
-        isOver = true;
+        over.abort();
       }
     })();
-    for (let turn = 0; !isOver && turn < 200; turn++) await clock.advance(100);
+    for (let turn = 0; !over.signal.aborted && turn < 200; turn++) await clock.advance(100);
     await running;
     return { events, error };
   };
@@ -188,7 +190,7 @@ export const delta = (fields: Record<string, unknown>, reason: string | null = n
 export const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
 
 /** A usual answer: these words, its end, the counts. */
-export const says = (...words: readonly string[]): Turn => ({
+export const says = (...words: readonly string[]): AnswerTurn => ({
   pieces: [
     ...words.map((content) => delta({ content })),
     delta({}, "stop"),

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { AssistantError } from "../../../../../src/assistant/errors.ts";
 import type { AnswerEvent } from "../../../../../src/assistant/inference/service-port.ts";
 import {
+  type AnswerTurn,
   chatRequest,
   cut,
   data,
@@ -23,13 +24,16 @@ async function answerTo(turn: Turn, request = chatRequest) {
   return { events, error, statuses: world.book.statuses };
 }
 
-const streamed = (...pieces: readonly string[]): Turn => ({ pieces });
+const streamed = (...pieces: readonly string[]): AnswerTurn => ({ pieces });
 const a = delta({ content: "a" });
 const stop = delta({}, "stop");
 const done = data("[DONE]");
 const counted = data({ choices: [], usage });
 const document = (message: unknown, more: Record<string, unknown> = {}) =>
   JSON.stringify({ choices: [{ index: 0, message, finish_reason: "stop" }], usage, ...more });
+
+const half = (escape: string) =>
+  `data: {"choices":[{"index":0,"delta":{"content":"${escape}"}}]}\n\n`;
 
 describe("answers as providers give them", () => {
   const wanted = { text: "a", reason: "stop", tokens: 4 };
@@ -147,8 +151,6 @@ describe("answers as providers give them", () => {
   });
 
   test("the halves of a surrogate pair in two chunks are one text", async () => {
-    const half = (escape: string) =>
-      `data: {"choices":[{"index":0,"delta":{"content":"${escape}"}}]}\n\n`;
     const { events } = await answerTo(
       streamed(half("x\\ud83d"), half("\\ude00y"), half("\\ud83d"), stop, done),
     );
@@ -157,11 +159,11 @@ describe("answers as providers give them", () => {
   });
 });
 
-describe("tool calls", () => {
-  const call = (fields: Record<string, unknown>) => delta({ tool_calls: [fields] });
-  const named = (name: string, text = "") => ({ function: { name, arguments: text } });
-  const more = (text: string) => ({ function: { arguments: text } });
+const call = (fields: Record<string, unknown>) => delta({ tool_calls: [fields] });
+const named = (name: string, text = "") => ({ function: { name, arguments: text } });
+const more = (text: string) => ({ function: { arguments: text } });
 
+describe("tool calls", () => {
   const cases: Readonly<Record<string, readonly string[]>> = {
     "as the convention has it": [
       call({ index: 0, id: "c1", type: "function", ...named("one") }),
@@ -275,6 +277,9 @@ describe("answers that are none", () => {
   });
 });
 
+const chunk = (index: number, said: Record<string, unknown>, reason: string | null) =>
+  data({ choices: [{ index, delta: said, finish_reason: reason }] });
+
 test("an answer is the same in whatever pieces it comes, and well formed", async () => {
   const word = fc.string({ unit: "grapheme", minLength: 1, maxLength: 6 });
   const noise = fc.constantFrom(": OPENROUTER PROCESSING\n\n", data({}), delta({}), "\n", "");
@@ -292,8 +297,6 @@ test("an answer is the same in whatever pieces it comes, and well formed", async
       fc.record({ usage: fc.boolean(), done: fc.boolean(), crlf: fc.boolean(), bom: fc.boolean() }),
       fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 8 }),
       async (steps, reasons, varied, sizes) => {
-        const chunk = (index: number, said: Record<string, unknown>, reason: string | null) =>
-          data({ choices: [{ index, delta: said, finish_reason: reason }] });
         let text = varied.bom ? "\uFEFF" : "";
         const wanted = ["", ""];
         const thoughts = ["", ""];
@@ -368,8 +371,8 @@ function callsOf(events: readonly AnswerEvent[]) {
   for (const event of events) {
     if (event.type !== "tool_call") continue;
     if (event.start) calls.push({ name: event.start.name, text: "" });
-    const call = calls[event.index];
-    if (call) call.text += event.arguments;
+    const told = calls[event.index];
+    if (told) told.text += event.arguments;
   }
   return calls;
 }

@@ -1,0 +1,119 @@
+import { describe, expect, test } from "vitest";
+import type { GenerateRequest } from "../../../../../src/assistant/inference/service-port.ts";
+import { chatRequest, data, delta, egressWorld, says } from "../../../../support/egress-world.ts";
+import { textOf } from "../../../../support/service-world.ts";
+
+const guide = { kind: "json_schema", name: "a", schema: { type: "object" }, strict: true } as const;
+const whole: GenerateRequest = { ...chatRequest, guide, isStreamed: false };
+
+const choices = (...texts: readonly string[]) => ({
+  pieces: [
+    ...texts.map((content, index) =>
+      data({ choices: [{ index, delta: { content }, finish_reason: "stop" }] }),
+    ),
+    data("[DONE]"),
+  ],
+});
+
+const text = (name: string) => ({ kind: "text", text: name }) as const;
+
+describe("an answer that is to be JSON", () => {
+  test("is given out once it is known to be", async () => {
+    const world = egressWorld();
+    world.http.turns = [says("{", "}")];
+    const { events, error } = await world.run(whole);
+    expect(error).toBeUndefined();
+    expect(events.map(({ type }) => type)).toEqual(["accepted", "started", "text", "text", "end"]);
+    expect(world.http.calls).toHaveLength(1);
+  });
+
+  test("is asked for once more where it is not, with another seed, and in the ledger", async () => {
+    const world = egressWorld();
+    world.http.turns = [says("oh, {}"), says("{}")];
+    const { events, error } = await world.run({ ...whole, sampling: { seed: 1 } });
+    expect(error).toBeUndefined();
+    expect(textOf(events)).toBe("{}");
+    expect(events.map(({ type }) => type)).toEqual(["accepted", "started", "text", "end"]);
+    const seeds = world.http.calls.map(
+      ({ body }) => JSON.stringify(body).match(/"seed":(\d+)/)?.[1],
+    );
+    expect(new Set(seeds).size).toBe(2);
+    const sends = world.ledger.entries.filter(({ name }) => name === "egress.send");
+    expect(sends.map(({ fields }) => fields["attempt"])).toEqual([1, 2]);
+    expect(world.log.filter((line) => /egress|http/.test(line))).toEqual([
+      "ledger egress.send",
+      "http /chat/completions",
+      "ledger egress.send",
+      "http /chat/completions",
+    ]);
+  });
+
+  test("and not a third time", async () => {
+    const world = egressWorld();
+    world.http.turns = [says("no")];
+    const { events, error } = await world.run(whole);
+    expect(error).toMatchObject({ code: "invalid_output" });
+    expect(textOf(events)).toBe("");
+    expect(world.http.calls).toHaveLength(2);
+  });
+
+  test("of several only those are asked for again that are not", async () => {
+    const world = egressWorld();
+    world.http.turns = [choices("no", "[1]", "nor"), choices("[0]", "[2]")];
+    const { events, error } = await world.run({ ...whole, n: 3 });
+    expect(error).toBeUndefined();
+    expect([0, 1, 2].map((choice) => textOf(events, choice))).toEqual(["[0]", "[1]", "[2]"]);
+    expect(world.http.calls[1]?.body).toMatchObject({ n: 2 });
+  });
+
+  test("of several texts too", async () => {
+    const world = egressWorld();
+    world.http.turns = [choices("[0]", "no", "nor", "[3]"), choices("[1]", "[2]")];
+    const prompts = [text("a"), text("b")];
+    const { events, error } = await world.run({ ...whole, prompts, n: 2 });
+    expect(error).toBeUndefined();
+    const told = [0, 1, 2, 3].map((choice) => textOf(events, choice));
+    expect(told).toEqual(["[0]", "[1]", "[2]", "[3]"]);
+    expect(world.http.calls[1]?.body).toMatchObject({ prompt: ["a", "b"] });
+    expect(events.filter(({ type }) => type === "end")).toHaveLength(4);
+  });
+
+  test("streamed, it is passed on, and ends with an error", async () => {
+    const world = egressWorld();
+    world.http.turns = [says("oh")];
+    const { events, error } = await world.run({ ...whole, isStreamed: true });
+    expect(error).toMatchObject({ code: "invalid_output" });
+    expect(textOf(events)).toBe("oh");
+    expect(world.http.calls).toHaveLength(1);
+  });
+
+  test("an object is no list", async () => {
+    const world = egressWorld();
+    world.http.turns = [says("[]"), says("{}")];
+    const { events } = await world.run({ ...whole, guide: { kind: "json_object" } });
+    expect(textOf(events)).toBe("{}");
+  });
+
+  test("what a limit has cut, and what calls a tool, is as it is", async () => {
+    const world = egressWorld();
+    const call = delta({ tool_calls: [{ index: 0, id: "c", function: { name: "look" } }] });
+    for (const pieces of [
+      [delta({ content: "{" }, "length"), data("[DONE]")],
+      [call, delta({}, "tool_calls"), data("[DONE]")],
+    ]) {
+      world.http.turns = [{ pieces }];
+      const { error } = await world.run(whole);
+      expect(error).toBeUndefined();
+    }
+    expect(world.http.calls).toHaveLength(2);
+  });
+});
+
+test("consent that is taken back before the second attempt ends it", async () => {
+  const world = egressWorld();
+  world.http.turns = [says("no")];
+  world.book.noteStatus = () => world.consent.set("prompt", false);
+  const { error } = await world.run(whole);
+  expect(error).toMatchObject({ code: "consent_required" });
+  expect(world.http.calls).toHaveLength(1);
+});

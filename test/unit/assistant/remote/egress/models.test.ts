@@ -1,0 +1,203 @@
+import { EventEmitter, once } from "node:events";
+import { describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import {
+  acme,
+  CANARY,
+  egressWorld,
+  never,
+  refused,
+  unreachable,
+} from "../../../../support/egress-world.ts";
+
+const signal = new AbortController().signal;
+const list = (...ids: readonly string[]) => ({
+  pieces: [JSON.stringify({ data: ids.map((id) => ({ id, created: 5, context_length: 100 })) })],
+});
+
+/** The ids, with the virtual time moved on as far as it is waited for. */
+async function idsOf(world: ReturnType<typeof egressWorld>): Promise<string[]> {
+  const listing = world.service.models();
+  await world.clock.settle();
+  await world.clock.settle();
+  await world.clock.advance(2_000);
+  return (await listing).map(({ id }) => id);
+}
+
+describe("lists of models", () => {
+  test("by their full names, asked for once in ten minutes", async () => {
+    const world = egressWorld();
+    world.http.turns = [list("big", "text-embedding-3")];
+    const listing = world.service.models();
+    await world.clock.settle();
+    expect(await listing).toEqual([
+      {
+        id: "remote:acme:big",
+        aliases: [],
+        createdSeconds: 5,
+        kind: "chat",
+        state: "idle",
+        contextTokens: 100,
+        embeddingLength: undefined,
+      },
+      expect.objectContaining({ id: "remote:acme:text-embedding-3", kind: "embedding" }),
+    ]);
+    await world.clock.advance(9 * 60_000);
+    expect(await idsOf(world)).toHaveLength(2);
+    expect(world.http.calls).toHaveLength(1);
+    expect(world.log).toEqual(["ledger egress.send", "http /models"]);
+    expect(world.ledger.entries[0]?.fields).toEqual({
+      provider: "acme",
+      model: null,
+      origin: "https://api.acme.test",
+      kind: "models",
+      classes: [],
+      once: [],
+      bytes: 0,
+      attempt: 1,
+    });
+    // Then what is known is told at once, and the new list from then on.
+    world.http.turns = [list("new")];
+    await world.clock.advance(2 * 60_000);
+    expect((await world.service.models()).map(({ id }) => id)).toContain("remote:acme:big");
+    await world.clock.settle();
+    expect(await idsOf(world)).toEqual(["remote:acme:new"]);
+  });
+
+  test("a provider that is slow is left out after two seconds, and is in once it has answered", async () => {
+    const world = egressWorld();
+    const slow = { ...acme, id: "slow" };
+    world.book.providers.push(slow);
+    const answers = new EventEmitter();
+    const late = once(answers, "list").then(() => list("late").pieces[0] ?? "");
+    world.http.turns = [list("big"), { pieces: [late] }];
+    const listing = world.service.models();
+    let isThere = false;
+    void listing.then(() => (isThere = true));
+    await world.clock.advance(1_999);
+    expect(isThere).toBe(false);
+    await world.clock.advance(1);
+    expect((await listing).map(({ id }) => id)).toEqual(["remote:acme:big"]);
+    answers.emit("list");
+    await world.clock.settle();
+    expect(await idsOf(world)).toEqual(["remote:acme:big", "remote:slow:late"]);
+    expect(world.http.calls).toHaveLength(2);
+  });
+
+  test("one that fails is left out, noted, and left alone for half a minute", async () => {
+    const world = egressWorld();
+    world.http.turns = [refused(401)];
+    expect(await idsOf(world)).toEqual([]);
+    expect(world.book.statuses).toEqual(["failed"]);
+    await world.clock.advance(25_000);
+    expect(await idsOf(world)).toEqual([]);
+    expect(world.http.calls).toHaveLength(1);
+    world.http.turns = [list("big")];
+    await world.clock.advance(5_000);
+    expect(await idsOf(world)).toEqual(["remote:acme:big"]);
+  });
+
+  test("without a ledger nobody is asked, and the rest of the list is not lost by it", async () => {
+    const world = egressWorld();
+    world.ledger.mode = "down";
+    expect(await idsOf(world)).toEqual([]);
+    expect(world.http.calls).toEqual([]);
+    expect(world.book.statuses).toEqual([]);
+  });
+
+  test("one that was removed is in it no more, nor is one that has another address", async () => {
+    const world = egressWorld();
+    world.http.turns = [list("big"), list("other")];
+    expect(await idsOf(world)).toHaveLength(1);
+    world.book.providers.splice(0, 1, { ...acme, baseUrl: "https://other.test" });
+    expect(await idsOf(world)).toEqual(["remote:acme:other"]);
+    world.book.providers.splice(0);
+    expect(await idsOf(world)).toEqual([]);
+  });
+
+  test("closing ends a look that is under way", async () => {
+    const world = egressWorld();
+    world.http.turns = [{ pieces: [never] }];
+    const listing = world.service.models();
+    await world.clock.settle();
+    await world.clock.settle();
+    expect(world.http.reading).toBe(1);
+    await world.service[Symbol.asyncDispose]();
+    expect(world.http.reading).toBe(0);
+    expect(await listing).toEqual([]);
+    expect(await world.service.models()).toEqual([]);
+    expect(world.http.calls).toHaveLength(1);
+  });
+});
+
+describe("one provider's list, now", () => {
+  test.each([
+    ["the list alone", [{ id: "a" }, { id: "b" }]],
+    ["called models", { models: [{ name: "a" }, { name: "b" }] }],
+    [
+      "with what is no model",
+      { data: [{ id: "a" }, {}, { id: "x\ny" }, { id: CANARY }, { id: "b" }, { id: "a" }] },
+    ],
+  ])("%s", async (_, body) => {
+    const world = egressWorld();
+    world.http.turns = [{ pieces: [JSON.stringify(body)] }];
+    expect(await world.service.listModels("acme", signal)).toEqual(["a", "b"]);
+    expect(world.log).toEqual(["ledger egress.send", "http /models"]);
+    expect(await world.service.model("remote:acme:a")).toMatchObject({ kind: "chat" });
+  });
+
+  test("errors are those of a request", async () => {
+    const world = egressWorld();
+    await expect(world.service.listModels("other", signal)).rejects.toMatchObject({
+      code: "not_found",
+    });
+    world.http.turns = [{ pieces: ["[1"] }];
+    await expect(world.service.listModels("acme", signal)).rejects.toMatchObject({
+      code: "bad_response",
+    });
+    world.http.turns = [new AssistantError("model_not_found", "404")];
+    await expect(world.service.listModels("acme", signal)).rejects.toMatchObject({
+      code: "bad_response",
+      message: expect.stringContaining("no list of models"),
+    });
+    world.book.key = undefined;
+    await expect(world.service.listModels("acme", signal)).rejects.toMatchObject({
+      code: "unauthorized",
+    });
+    expect(world.log.filter((line) => line.startsWith("http"))).toHaveLength(2);
+  });
+
+  test("is asked for anew each time, and known to the others", async () => {
+    const world = egressWorld();
+    world.http.turns = [list("a"), list("b")];
+    await world.service.listModels("acme", signal);
+    expect(await world.service.listModels("acme", signal)).toEqual(["b"]);
+    expect(await idsOf(world)).toEqual(["remote:acme:b"]);
+    expect(world.http.calls).toHaveLength(2);
+  });
+
+  test("an abort ends it, between attempts too", async () => {
+    const world = egressWorld();
+    world.http.turns = [unreachable];
+    const leaving = new AbortController();
+    const listing = world.service.listModels("acme", leaving.signal);
+    listing.catch(() => {});
+    await world.clock.settle();
+    await world.clock.settle();
+    leaving.abort(new Error("gone"));
+    await expect(listing).rejects.toThrow("gone");
+    expect(world.http.calls).toHaveLength(1);
+  });
+});
+
+test("a model is told without asking anybody", async () => {
+  const world = egressWorld();
+  expect(await world.service.model("remote:acme:big")).toMatchObject({
+    id: "remote:acme:big",
+    contextTokens: undefined,
+  });
+  expect(await world.service.model("remote:other:big")).toBeUndefined();
+  expect(await world.service.model("tiny")).toBeUndefined();
+  expect(world.service.health()).toEqual({ engine: "remote", ledgerOk: true });
+  expect(world.log).toEqual([]);
+});
