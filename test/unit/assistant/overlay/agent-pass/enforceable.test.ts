@@ -38,6 +38,11 @@ class Engine {
   };
 }
 
+/** Refuses whatever it is. */
+async function refusal(): Promise<never> {
+  throw new AssistantError("unsupported_schema", "no grammar");
+}
+
 describe("schemas of which some cannot be enforced", () => {
   it("are all asked with where none is odd", async () => {
     const engine = new Engine([]);
@@ -79,10 +84,7 @@ describe("schemas of which some cannot be enforced", () => {
   });
 
   it("that none of them is to blame for go on as an error", async () => {
-    const refuse = async () => {
-      throw new AssistantError("unsupported_schema", "no grammar");
-    };
-    await expect(new EnforceableSchemas().ask(eight, refuse)).rejects.toMatchObject({
+    await expect(new EnforceableSchemas().ask(eight, refusal)).rejects.toMatchObject({
       code: "unsupported_schema",
     });
     let asked = 0;

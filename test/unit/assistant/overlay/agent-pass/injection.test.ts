@@ -61,16 +61,16 @@ describe("a result that gives orders", () => {
   });
 });
 
-describe("what the model is shown", () => {
-  /** The block of this name in the last prompt; it has to be there once. */
-  function block(world: PassWorld, name: string): string {
-    const prompt = world.prompts.at(-1) ?? "";
-    const code = /the code (?<code>[0-9a-f]{24})\./.exec(prompt)?.groups?.["code"] ?? "no code";
-    const found = prompt.split(`[${name} ${code}]\n`);
-    expect(found).toHaveLength(2);
-    return found[1]?.split(`\n[end ${code}]`)[0] ?? "";
-  }
+/** The block of this name in the last prompt; it has to be there once. */
+function block(world: PassWorld, name: string): string {
+  const prompt = world.prompts.at(-1) ?? "";
+  const code = /the code (?<code>[0-9a-f]{24})\./.exec(prompt)?.groups?.["code"] ?? "no code";
+  const found = prompt.split(`[${name} ${code}]\n`);
+  expect(found).toHaveLength(2);
+  return found[1]?.split(`\n[end ${code}]`)[0] ?? "";
+}
 
+describe("what the model is shown", () => {
   it("stands in blocks that nothing in them can end", async () => {
     const world = await PassWorld.open([["list", {}]]);
     let code = "";
