@@ -6,7 +6,7 @@ import { codeFrom, onlyOne } from "./callback-parameters.ts";
 import { oauthFailure, refreshError } from "./oauth-errors.ts";
 import type { SignInEndpoints } from "./port.ts";
 import type { SignInProtocol, StartedSignIn } from "./protocol.ts";
-import type { ProviderRequests } from "./provider-requests.ts";
+import type { ProviderRequest, ProviderRequests } from "./provider-requests.ts";
 import { isSame, randomPathSegment, tokenFrom } from "./secrets.ts";
 import { SignInFailure } from "./sign-in-failure.ts";
 
@@ -216,7 +216,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     return {
       signal,
       [oauth.allowInsecureRequests]: true,
-      [oauth.customFetch]: (address: string, init: Parameters<ProviderRequests["send"]>[1]) =>
+      [oauth.customFetch]: (address: string, init: ProviderRequest) =>
         this.#requests.send(address, init),
     };
   }

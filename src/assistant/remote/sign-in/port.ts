@@ -1,5 +1,5 @@
 import type { BuiltInProvider, LoginDetail, PendingLogin } from "../port.ts";
-import type { Credential, OAuthSession } from "../vault/port.ts";
+import type { OAuthSession } from "../vault/port.ts";
 
 /** Signing in at the built-in providers, by OAuth with a listener on this machine. */
 export interface SignIns {
@@ -25,7 +25,7 @@ export interface SignIns {
 /** Where sign-ins end. */
 export interface SignInSink {
   /** The ledger first, then the vault. Rejects where it could not be kept: `storage_failed`. */
-  keep(provider: BuiltInProvider, credential: Credential): Promise<void>;
+  keep(provider: BuiltInProvider, session: OAuthSession): Promise<void>;
   /** Exactly once for each `begin` that resolved. */
   completed(provider: BuiltInProvider, isOk: boolean, detail: LoginDetail): void;
 }

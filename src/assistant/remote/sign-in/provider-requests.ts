@@ -6,7 +6,7 @@ import { loggableCode } from "./sign-in-failure.ts";
 /** No metadata, key set or token answer is near this. */
 const BODY_BYTES_MAX = 256 * 1024;
 
-export interface RequestInit {
+export interface ProviderRequest {
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: URLSearchParams | string | undefined | null;
@@ -33,7 +33,7 @@ export class ProviderRequests {
    * The answer, read whole; any status is one. `unreachable` where there is none in time, `bad_response` for one
    * that is too large and for an address that may not be asked; the signal's reason. No message holds an address.
    */
-  async send(address: string, init: RequestInit): Promise<Response> {
+  async send(address: string, init: ProviderRequest): Promise<Response> {
     if (!this.isAllowed(address))
       throw new AssistantError(
         "bad_response",

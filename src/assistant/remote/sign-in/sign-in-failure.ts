@@ -7,8 +7,8 @@ export class SignInFailure extends Error {
   readonly detail: FailedLogin;
   readonly reason: string;
 
-  constructor(detail: FailedLogin, reason: string, cause?: unknown) {
-    super(`${detail}: ${reason}`, { cause });
+  constructor(detail: FailedLogin, reason: string) {
+    super(`${detail}: ${reason}`);
     this.name = new.target.name;
     this.detail = detail;
     this.reason = reason;
