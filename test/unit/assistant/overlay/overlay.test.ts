@@ -384,9 +384,9 @@ describe("consent", () => {
   });
 
   test.each([
-    ["a no", "declined", (world: OverlayWorld) => world.overlay.respond(1, false, asker)],
-    ["Cancel", "declined", (world: OverlayWorld) => world.overlay.cancel(1, asker)],
-    ["no answer in 300 s", "expired", (world: OverlayWorld) => world.clock.advance(300_000)],
+    ["a no", "declined", async (world: OverlayWorld) => world.overlay.respond(1, false, asker)],
+    ["Cancel", "declined", async (world: OverlayWorld) => world.overlay.cancel(1, asker)],
+    ["no answer in 300 s", "expired", async (world: OverlayWorld) => world.clock.advance(300_000)],
   ])("%s: nothing leaves", async (_, code, deny) => {
     const world = newWorld();
     const id = await world.ask({ modelHint: REMOTE_MODEL });
@@ -426,10 +426,11 @@ describe("consent", () => {
   test("is asked for where a local model failed and a remote one stands behind it, once", async () => {
     const world = newWorld();
     world.aliases.set("best", ["tiny", REMOTE_MODEL, "remote:other:gpt"]);
-    world.inference.script = ({ model, egress }, _) => {
+    world.inference.script = (request) => {
+      const { model, egress } = request;
       if (model === "best" || egress?.allowedOnce.length === 0)
         throw new AssistantError("consent_required", "not allowed");
-      return says({ ...world.inference.requests[0]!, n: 1 }, ["far"]);
+      return says(request, ["far"]);
     };
     const id = await world.ask({ modelHint: "best" });
     expect(world.meta(id)?.route).toBe("local");
@@ -523,10 +524,13 @@ describe("a tool call that a person has to confirm", () => {
 describe("Cancel", () => {
   test("ends a query wherever it is, at once", async () => {
     const world = newWorld();
-    const waits = (_: unknown, signal: AbortSignal) => forever(signal);
     const stages: readonly [string, () => void, Partial<AskRequest>][] = [
       ["cancelled/cancelled", () => (world.hits = forever), { myStuff: true }],
-      ["started cancelled/cancelled", () => (world.pass = waits), { lane: "agent" }],
+      [
+        "started cancelled/cancelled",
+        () => (world.pass = (_, signal) => forever(signal)),
+        { lane: "agent" },
+      ],
       ["started so cancelled/cancelled", () => thinking(world), {}],
     ];
     for (const [story, prepare, given] of stages) {

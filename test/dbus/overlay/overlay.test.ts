@@ -1,0 +1,393 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { serveOverlay } from "../../../src/assistant/overlay/bus.ts";
+import { Overlay } from "../../../src/assistant/overlay/overlay.ts";
+import { SessionBusUi } from "../../../src/assistant/overlay/ui/session-bus-ui.ts";
+import { connectSessionBus } from "../../../src/base/session-bus/connect.ts";
+import type { SessionBus } from "../../../src/base/session-bus/port.ts";
+import { BusWorld } from "../../support/bus-world.ts";
+import { CountingClock } from "../../support/counting-clock.ts";
+import { openDescriptors } from "../../support/inference-bus-world.ts";
+import { OVERLAY, OverlayClient, variants } from "../../support/overlay-client.ts";
+import { callSpec, hit, noTools, OverlayWorld, REMOTE_MODEL } from "../../support/overlay-world.ts";
+import { accepted, forever, says } from "../../support/scripted-service.ts";
+
+const PATH = "/dev/assistant/Overlay1";
+/** 20,000 take a minute. */
+const ROUNDS = Number(process.env["BERTH_OVERLAY_ROUNDS"] ?? 500);
+
+const until = (is: () => boolean) => vi.waitUntil(is, { timeout: 10_000, interval: 2 });
+
+let world: BusWorld;
+let parts: OverlayWorld;
+let sessionBus: SessionBus;
+let overlay: Overlay;
+let unserve: () => void;
+let client: OverlayClient;
+const clock = new CountingClock();
+
+beforeAll(async () => {
+  world = await BusWorld.start({
+    limits: { calls: { burst: 1e9, perSecond: 1e9 }, runningMax: 1_000, heldBytesMax: 2 ** 25 },
+  });
+  sessionBus = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
+  parts = new OverlayWorld();
+  overlay = new Overlay({ ...parts.options(), ui: new SessionBusUi(sessionBus), clock });
+  unserve = serveOverlay({ bus: world.daemon, service: overlay, daemon: "berth 0.0.0-test" });
+  await world.daemon.requestName(OVERLAY);
+  client = await OverlayClient.connect(world.bus);
+});
+afterAll(async () => {
+  await client[Symbol.asyncDispose]();
+  unserve();
+  await overlay[Symbol.asyncDispose]();
+  await sessionBus[Symbol.asyncDispose]();
+  await world[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  parts.inference.script = (request) => says(request, ["Hello", " ", "there 🌱"]);
+  parts.hits = async () => [];
+  parts.pass = async () => noTools;
+  client.received.length = 0;
+});
+
+/** One token, and then nothing until it is ended. */
+function thinking(): void {
+  parts.inference.script = async function* (_, signal) {
+    yield accepted;
+    yield { type: "text", choice: 0, text: "so" };
+    await forever(signal);
+  };
+}
+
+describe("a query on a real bus", () => {
+  it("is answered with its id, and then told of", async () => {
+    parts.hits = async () => [hit()];
+    const id = await client.ask("When?", { my_stuff: true, window: true, model_hint: "" });
+    await client.until(id, "Finished");
+    expect(client.of(id).map(([kind, , ...rest]) => (kind === "Token" ? rest[0] : kind))).toEqual([
+      "answered",
+      "Started",
+      "Hello",
+      " ",
+      "there 🌱",
+      "Finished",
+    ]);
+    expect(client.json(id, "Started")).toMatchObject({
+      v: 1,
+      lane: "agent",
+      model: null,
+      route: "local",
+      options: ["my_stuff"],
+      unavailable: ["window"],
+      sources: [{ source: "notes", title: "Boiler" }],
+    });
+    expect(client.of(id).at(-1)?.[2]).toBe("completed");
+    expect(client.json(id, "Finished")).toMatchObject({ v: 1, code: "ok", finish_reason: "stop" });
+  });
+
+  it(`is never told of before the answer to its Ask, ${ROUNDS} times`, async () => {
+    const other = await OverlayClient.connect(world.bus);
+    for (let round = 0; round < ROUNDS; round += 10) {
+      const ids = await Promise.all(
+        Array.from({ length: 10 }, (_, at) => (at % 2 === 0 ? client : other).ask("x")),
+      );
+      for (const [at, id] of ids.entries()) {
+        const asker = at % 2 === 0 ? client : other;
+        await asker.until(id, "Finished");
+        expect(asker.story(id)).toBe("answered Started Token Token Token Finished");
+      }
+      client.received.length = 0;
+      other.received.length = 0;
+    }
+    other.leave();
+  });
+
+  it("is told of to nobody else", async () => {
+    await using other = await OverlayClient.connect(world.bus);
+    const id = await client.ask("x", { model_hint: REMOTE_MODEL });
+    await client.until(id, "ConfirmationNeeded");
+    await client.call("Respond", "tb", id, false);
+    await client.until(id, "Finished");
+    expect(client.of(id).at(-1)?.[2]).toBe("denied");
+    expect(await other.call("Ping")).toEqual(["berth 0.0.0-test"]);
+    expect(other.received).toEqual([]);
+  });
+
+  it("of the chat lane has its history", async () => {
+    const turns = [
+      { role: "system", content: "Be short." },
+      { role: "user", content: "Hi" },
+      { role: "assistant", content: "" },
+    ];
+    const id = await client.ask("And?", { lane: "chat", history_json: JSON.stringify(turns) });
+    await client.until(id, "Finished");
+    const prompt = parts.inference.requests.at(-1)?.prompts[0];
+    expect(prompt?.kind === "chat" && prompt.messages).toEqual([
+      ...turns,
+      { role: "user", content: "And?" },
+    ]);
+  });
+
+  it("ends with Cancel, and belongs to the connection that asked", async () => {
+    thinking();
+    await using other = await OverlayClient.connect(world.bus);
+    const id = await client.ask("x");
+    await client.until(id, "Token");
+    const refusal = await other.refusal("Cancel", "t", id);
+    expect(refusal).toEqual({
+      name: "dev.assistant.Error.NotFound",
+      text: `there is no query ${id} of this connection`,
+    });
+    await client.call("Cancel", "t", id);
+    await client.call("Cancel", "t", id);
+    await client.until(id, "Finished");
+    expect(client.of(id).at(-1)?.[2]).toBe("cancelled");
+    expect(client.story(id)).toBe("answered Started Token Finished");
+  });
+
+  it("takes another connection's yes, and the first answer counts", async () => {
+    await using other = await OverlayClient.connect(world.bus);
+    const id = await client.ask("x", { model_hint: REMOTE_MODEL });
+    await client.until(id, "ConfirmationNeeded");
+    expect(client.json(id, "ConfirmationNeeded")).toMatchObject({
+      kind: "consent",
+      provider: "cloud",
+      scopes: ["prompt"],
+    });
+    await other.call("Respond", "tb", id, true);
+    expect(await client.refusal("Respond", "tb", id, false)).toEqual({
+      name: "org.freedesktop.DBus.Error.InvalidArgs",
+      text: `query ${id} does not wait for an answer`,
+    });
+    await client.until(id, "Finished");
+    expect(client.of(id).at(-1)?.[2]).toBe("completed");
+  });
+
+  it("ends with its connection", async () => {
+    thinking();
+    const other = await OverlayClient.connect(world.bus);
+    const id = await other.ask("x");
+    await other.until(id, "Token");
+    await other.ask("y", { model_hint: REMOTE_MODEL });
+    other.send("Ask", "sa{sv}", "z", {});
+    other.leave();
+    await until(() => parts.inference.running === 0 && clock.pending === 0);
+    await vi.waitFor(async () => expect(await overlay.status()).toMatchObject({ state: "idle" }));
+  });
+});
+
+function chat(history: unknown) {
+  return { lane: "chat", history_json: JSON.stringify(history) };
+}
+
+describe("bad input", () => {
+  const INVALID = "org.freedesktop.DBus.Error.InvalidArgs";
+  const LIMITS = "org.freedesktop.DBus.Error.LimitsExceeded";
+  const turn = { role: "user", content: "x" };
+  it.each([
+    ["", {}, INVALID, "prompt is empty"],
+    ["x".repeat(1_048_577), {}, LIMITS, "prompt has 1048577 bytes"],
+    ["x", { my_stuf: true }, INVALID, 'there is no option "my_stuf"'],
+    ["x", { my_stuff: "yes" }, INVALID, '"my_stuff" is of the type "s"'],
+    ["x", { window: 1 }, INVALID, '"window" is of the type "u"'],
+    ["x", { lane: "fast" }, INVALID, "lane has to be agent or chat"],
+    ["x", { model_hint: true }, INVALID, '"model_hint" is of the type "b"'],
+    ["x", { model_hint: "remote:x" }, INVALID, "model_hint begins with remote:"],
+    ["x", { history_json: "[]" }, INVALID, "history_json belongs to the chat lane"],
+    ["x", { lane: "chat", history_json: "" }, INVALID, "history_json has to be an array"],
+    ["x", { lane: "chat", history_json: "[" }, INVALID, "history_json is not JSON"],
+    [
+      "x",
+      { lane: "chat", history_json: '[{"role":"user","role":"user"}]' },
+      INVALID,
+      "stands twice",
+    ],
+    ["x", { lane: "chat", history_json: '[{"__proto__":1}]' }, INVALID, "not allowed"],
+    ["x", chat({}), INVALID, "history_json has to be an array"],
+    ["x", chat([[[]]]), INVALID, "nested deeper"],
+    ["x", chat(["x"]), INVALID, "history_json[0] has to be an object"],
+    ["x", chat([turn, { ...turn, role: "tool" }]), INVALID, "history_json[1].role has to be"],
+    ["x", chat([{ role: "user" }]), INVALID, "history_json[0].content has to be a string"],
+    ["x", chat([{ ...turn, name: "me" }]), INVALID, "and nothing else"],
+    ["x", chat(Array.from({ length: 257 }, () => turn)), INVALID, "history_json has 257 turns"],
+    ["x", chat([{ ...turn, content: "x".repeat(1_048_576) }]), INVALID, "and may have 1048576"],
+  ])("%#: %.20s %j", async (prompt, options, name, text) => {
+    const refusal = await client.refusal("Ask", "sa{sv}", prompt, variants(options));
+    expect(refusal.name).toBe(name);
+    expect(refusal.text).toContain(text);
+  });
+
+  it.each([
+    ["Ask", "s", ["x"]],
+    ["Cancel", "u", [1]],
+    ["Respond", "t", [1n]],
+    ["Summon", "", []],
+  ])("%s(%s) has the wrong types", async (member, signature, body) => {
+    expect((await client.refusal(member, signature, ...body)).name).toBe(INVALID);
+  });
+
+  it.each([0n, 1_000_000n, 2n ** 64n - 1n])("there is no query %s", async (id) => {
+    const name = "dev.assistant.Error.NotFound";
+    expect((await client.refusal("Cancel", "t", id)).name).toBe(name);
+    expect((await client.refusal("Respond", "tb", id, true)).name).toBe(name);
+  });
+
+  it("has left nothing behind", async () => {
+    expect(await overlay.status()).toMatchObject({ state: "idle", active: 0 });
+  });
+});
+
+it("takes 20 queries of one connection, refuses the next, and another connection's is taken", async () => {
+  thinking();
+  const greedy = await OverlayClient.connect(world.bus);
+  for (let at = 0; at < 20; at += 1) await greedy.ask("x");
+  const refusal = await greedy.refusal("Ask", "sa{sv}", "x", {});
+  expect(refusal.name).toBe("org.freedesktop.DBus.Error.LimitsExceeded");
+  const id = await client.ask("x");
+  greedy.leave();
+  await client.until(id, "Token");
+  await client.call("Cancel", "t", id);
+});
+
+it("says how it is, with the types of its interface", async () => {
+  const text = await world.bus.gdbusCall(OVERLAY, PATH, `${OVERLAY}.GetStatus`);
+  const types = (await client.call("GetStatus"))[0];
+  expect(
+    Object.fromEntries(
+      Object.entries(types ?? {}).map(([name, value]) => [name, Reflect.get(value, "signature")]),
+    ),
+  ).toEqual({
+    version: "s",
+    state: "s",
+    active: "u",
+    pending_confirmations: "u",
+    engine: "s",
+    model: "s",
+    http_port: "u",
+    ledger_ok: "b",
+    ledger_size: "t",
+    index_docs: "u",
+    index_state: "s",
+    window_available: "b",
+    selection_available: "b",
+    consent: "as",
+    providers: "as",
+    uptime_ms: "t",
+  });
+  expect(text).toContain("'http_port': <uint32 7778>");
+  expect(text).toContain("'providers': <['cloud']>");
+  expect(await world.bus.busctlProperty(OVERLAY, PATH, OVERLAY, "Version")).toBe(1);
+});
+
+describe("the frontend", () => {
+  it("is not there: Summon and Hide say so, and consent works without it", async () => {
+    for (const [member, signature, body] of [
+      ["Summon", "s", ["x"]],
+      ["Hide", "", []],
+    ] as const) {
+      expect(await client.refusal(member, signature, ...body)).toEqual({
+        name: "dev.assistant.Error.NotFound",
+        text: expect.stringContaining("no frontend is there"),
+      });
+    }
+  });
+
+  it("is summoned and hidden, and asked for a query that waits", async () => {
+    await using frontend = await OverlayClient.connect(world.bus);
+    await frontend.takeUi();
+    await client.call("Summon", "s", "hello");
+    await client.call("Hide");
+    expect(frontend.received).toEqual([["ui.Summon", "hello", {}], ["ui.Hide"]]);
+    frontend.received.length = 0;
+    const id = await client.ask("x", { model_hint: REMOTE_MODEL });
+    await until(() => frontend.window.isVisible);
+    expect(frontend.of(id).map(([kind]) => kind)).toEqual(["ConfirmationNeeded"]);
+    expect(frontend.json(id, "ConfirmationNeeded")).toEqual(client.json(id, "ConfirmationNeeded"));
+    const [, prompt, options] = frontend.received.find(([kind]) => kind === "ui.Summon") ?? [];
+    expect(prompt).toBe("");
+    expect(options).toMatchObject({ query_id: { signature: "t", value: id } });
+    await frontend.call("Respond", "tb", id, true);
+    await client.until(id, "Finished");
+    await until(() => !frontend.window.isVisible);
+    expect(frontend.of(id)).toHaveLength(1);
+  });
+
+  it("is a second one, once the first has gone", async () => {
+    const first = await OverlayClient.connect(world.bus);
+    await using second = await OverlayClient.connect(world.bus);
+    await first.takeUi();
+    await client.call("Summon", "s", "1");
+    first.leave();
+    await second.takeUi();
+    await client.call("Summon", "s", "2");
+    expect(second.received).toEqual([["ui.Summon", "2", {}]]);
+  });
+
+  it("that asks itself is asked once", async () => {
+    await using frontend = await OverlayClient.connect(world.bus);
+    await frontend.takeUi();
+    frontend.window.isVisible = true;
+    const id = await frontend.ask("x", { model_hint: REMOTE_MODEL });
+    await frontend.until(id, "ConfirmationNeeded");
+    await frontend.call("Respond", "tb", id, true);
+    await frontend.until(id, "Finished");
+    expect(frontend.of(id).filter(([kind]) => kind === "ConfirmationNeeded")).toHaveLength(1);
+  });
+
+  it("that does not answer, or fails, holds nothing up", async () => {
+    await using frontend = await OverlayClient.connect(world.bus);
+    await frontend.takeUi();
+    frontend.window.isMute = true;
+    const begun = Date.now();
+    const id = await client.ask("x", { model_hint: REMOTE_MODEL });
+    await client.until(id, "ConfirmationNeeded");
+    await client.call("Respond", "tb", id, true);
+    await client.until(id, "Finished");
+    expect(Date.now() - begun).toBeLessThan(1_500);
+    expect(await client.refusal("Summon", "s", "x")).toEqual({
+      name: "dev.assistant.Error.Failed",
+      text: "the frontend did not answer Summon within 2 seconds",
+    });
+    Object.assign(frontend.window, { isMute: false, isBroken: true });
+    expect(await client.refusal("Hide")).toEqual({
+      name: "dev.assistant.Error.BadResponse",
+      text: "the frontend refused Hide",
+    });
+  });
+});
+
+it("leaves nothing of 200 queries that were cancelled, cut, slow, denied or left alone", async () => {
+  await overlay.status();
+  const before = openDescriptors();
+  let turn = 0;
+  parts.inference.script = async function* (_, signal) {
+    turn += 1;
+    yield accepted;
+    yield { type: "text", choice: 0, text: "so" };
+    if (turn % 2 === 0) await forever(signal);
+    throw new Error("cut");
+  };
+  parts.pass = async ({ ask }, signal) => {
+    await ask(callSpec(), signal);
+    return noTools;
+  };
+  for (let round = 0; round < 10; round += 1) {
+    const gone = await OverlayClient.connect(world.bus);
+    const ids: bigint[] = [];
+    for (let at = 0; at < 10; at += 1) {
+      ids.push(await client.ask("x", at % 3 === 0 ? {} : { lane: "chat" }));
+      await gone.ask("x", at % 3 === 0 ? { model_hint: REMOTE_MODEL } : { lane: "chat" });
+    }
+    for (const id of ids) await client.call("Cancel", "t", id);
+    gone.leave();
+    for (const id of ids) await client.until(id, "Finished");
+    client.received.length = 0;
+  }
+  await until(() => parts.inference.running === 0 && clock.pending === 0);
+  expect(await overlay.status()).toMatchObject({
+    state: "idle",
+    active: 0,
+    pending_confirmations: 0,
+  });
+  await until(() => openDescriptors() <= before);
+});
