@@ -21,9 +21,13 @@ export class Desktop implements AsyncDisposable {
   readonly companion: CompanionProcess;
   readonly #apps: ExampleApp[] = [];
 
-  static async start(environment: Readonly<Record<string, string>> = {}): Promise<Desktop> {
+  /** `flags`: of the companion, as of CompanionProcess. */
+  static async start(
+    environment: Readonly<Record<string, string>> = {},
+    flags?: readonly string[],
+  ): Promise<Desktop> {
     const bus = await TestSessionBus.start();
-    const companion = await CompanionProcess.prepare({ bus, environment });
+    const companion = await CompanionProcess.prepare({ bus, environment, ...(flags && { flags }) });
     const desktop = new Desktop(bus, companion);
     try {
       await desktop.#furnish();

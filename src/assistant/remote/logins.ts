@@ -9,7 +9,7 @@ import type {
   RemoteListener,
 } from "./port.ts";
 import type { SignInSink, SignIns } from "./sign-in/port.ts";
-import type { Credential, OAuthSession } from "./vault/port.ts";
+import type { OAuthSession } from "./vault/port.ts";
 
 export interface LoginsOptions {
   /** Made with what this is: the sink of sign-ins. */
@@ -30,7 +30,7 @@ export class Logins {
     this.#ledger = options.ledger;
     this.#logger = options.logger;
     this.signIns = options.open({
-      keep: (provider, credential) => this.#keep(provider, credential),
+      keep: (provider, session) => this.#keep(provider, session),
       completed: (provider, isOk, detail) => this.#completed(provider, isOk, detail),
     });
   }
@@ -70,28 +70,15 @@ export class Logins {
     return () => void this.#listeners.delete(own);
   }
 
-  async #keep(provider: BuiltInProvider, credential: Credential): Promise<void> {
+  async #keep(provider: BuiltInProvider, session: OAuthSession): Promise<void> {
     const known = this.#into?.find(provider);
     if (!this.#into || !known) throw new Error("a sign-in ended before there was a place for it");
     await this.note(provider, "keep");
-    await this.#into.credentials.keep(known, sessionOf(credential));
+    await this.#into.credentials.keep(known, session);
   }
 
   #completed(provider: BuiltInProvider, isOk: boolean, detail: LoginDetail): void {
     this.#logger.info({ provider, ok: isOk, detail }, "a sign-in is over");
     for (const listener of this.#listeners) listener.loginCompleted(provider, isOk, detail);
   }
-}
-
-/** A key that came by signing in is forgotten by signing out; one that a person wrote down is not. */
-function sessionOf(credential: Credential): OAuthSession {
-  if (credential.kind === "oauth") return credential;
-  const accessToken = credential.key;
-  return {
-    kind: "oauth",
-    accessToken,
-    refreshToken: undefined,
-    expiresAtMs: undefined,
-    clientId: "",
-  };
 }

@@ -14,7 +14,8 @@ export function checkCredential(credential: Credential): void {
   }
   checkSecret("access_token", credential.accessToken);
   if (credential.refreshToken !== undefined) checkSecret("refresh_token", credential.refreshToken);
-  checkSecret("client_id", credential.clientId);
+  // Where keys come by signing in, clients have no ids.
+  if (credential.clientId !== "") checkSecret("client_id", credential.clientId);
   const { expiresAtMs = 0 } = credential;
   if (!(Math.abs(expiresAtMs) <= TIME_MS_MAX) || !Number.isInteger(expiresAtMs))
     throw refused("expires_at", "is no time");

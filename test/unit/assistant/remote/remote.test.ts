@@ -193,7 +193,12 @@ describe("sessions", () => {
   test("a sign-in is kept as one, and signing out forgets it and tells the provider", async () => {
     await using world = new RemoteWorld();
     await expect(world.remote.beginLogin("openrouter", person)).resolves.toContain("openrouter");
-    await world.signIns.sink?.keep("openrouter", { kind: "key", key: "sk-or" });
+    await world.signIns.sink?.keep("openrouter", {
+      ...session,
+      accessToken: "sk-or",
+      refreshToken: undefined,
+      expiresAtMs: undefined,
+    });
     world.signIns.sink?.completed("openrouter", true, "ok");
     expect(world.ended).toEqual(["openrouter true ok"]);
     expect(world.remote.state().providers[0]?.credential.kind).toBe("oauth");

@@ -1,0 +1,35 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import type { TestSessionBus } from "./session-bus.ts";
+
+/** Everything that goes over a bus, as bytes, from when this resolves: what whoever may monitor it sees. */
+export class BusTap implements AsyncDisposable {
+  readonly #child: ChildProcess;
+  readonly #chunks: Buffer[] = [];
+
+  static async open(bus: TestSessionBus): Promise<BusTap> {
+    const child = spawn("dbus-monitor", ["--address", bus.address, "--binary"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const tap = new BusTap(child);
+    // It shows its own arrival first.
+    await once(child.stdout, "data");
+    return tap;
+  }
+
+  private constructor(child: ChildProcess) {
+    this.#child = child;
+    child.stdout?.on("data", (chunk: Buffer) => this.#chunks.push(chunk));
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.#chunks);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child.exitCode !== null) return;
+    const ended = once(this.#child, "close");
+    this.#child.kill("SIGTERM");
+    await ended;
+  }
+}

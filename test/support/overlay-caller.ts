@@ -1,0 +1,144 @@
+import type { RemoteState } from "../../src/assistant/remote/port.ts";
+import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import type { BusValue, BusVariant, SessionBus } from "../../src/base/session-bus/port.ts";
+
+const never = new AbortController().signal;
+const ANSWER_MS_MAX = 30_000;
+
+/** What a frontend was told of one query, in its order. */
+export interface ToldTurn {
+  readonly queryId: bigint;
+  /** `Started`, `Token`, ... */
+  readonly names: string[];
+  meta: Record<string, unknown> | undefined;
+  text: string;
+  readonly specs: Record<string, unknown>[];
+  end: { readonly status: string; readonly detail: Record<string, unknown> } | undefined;
+}
+
+/** A frontend's side of the bus: asks, answers, and takes down what it is told. */
+export class OverlayCaller implements AsyncDisposable {
+  readonly bus: SessionBus;
+  readonly #turns = new Map<bigint, ToldTurn>();
+  readonly logins: string[] = [];
+  #onChange: () => void = () => {};
+
+  static async connect(address: string): Promise<OverlayCaller> {
+    const caller = new OverlayCaller(await connectSessionBus({ address, negotiateFds: true }));
+    for (const member of ["Started", "Token", "ConfirmationNeeded", "Finished"])
+      await caller.bus.onSignal(rule("Overlay1", member), ({ args }) => caller.#take(member, args));
+    await caller.bus.onSignal(rule("Remote1", "LoginCompleted"), ({ args: [id, isOk, detail] }) => {
+      caller.logins.push(`${textOf(id)} ${isOk === true} ${textOf(detail)}`);
+      caller.#onChange();
+    });
+    return caller;
+  }
+
+  private constructor(bus: SessionBus) {
+    this.bus = bus;
+  }
+
+  async call(
+    name: "Overlay1" | "Remote1",
+    member: string,
+    signature = "",
+    ...args: readonly BusValue[]
+  ): Promise<readonly BusValue[]> {
+    const { path, sender: destination, interface: iface } = rule(name, member);
+    return this.bus.call(
+      { destination, path, interface: iface, member, signature, args },
+      { signal: never, timeoutMs: ANSWER_MS_MAX },
+    );
+  }
+
+  async ask(
+    prompt: string,
+    options: Readonly<Record<string, string | boolean>> = {},
+  ): Promise<ToldTurn> {
+    const given = new Map<string, BusVariant>(
+      Object.entries(options).map(([name, value]) => [
+        name,
+        { signature: typeof value === "string" ? "s" : "b", value },
+      ]),
+    );
+    const [queryId] = await this.call("Overlay1", "Ask", "sa{sv}", prompt, given);
+    if (typeof queryId !== "bigint") throw new Error("no query");
+    return this.#turn(queryId);
+  }
+
+  respond(turn: ToldTurn, isApproved: boolean) {
+    return this.call("Overlay1", "Respond", "tb", turn.queryId, isApproved);
+  }
+
+  async state(): Promise<RemoteState> {
+    const [text] = await this.call("Remote1", "State");
+    return JSON.parse(textOf(text));
+  }
+
+  async until(what: string, isSo: () => boolean): Promise<void> {
+    const deadline = Date.now() + ANSWER_MS_MAX;
+    while (!isSo()) {
+      if (Date.now() > deadline)
+        throw new Error(
+          `never: ${what}; ${JSON.stringify([...this.#turns.values()], (_, value: unknown) =>
+            typeof value === "bigint" ? String(value) : value,
+          )}`,
+        );
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, 1_000);
+        this.#onChange = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+  }
+
+  async ended(turn: ToldTurn): Promise<ToldTurn> {
+    await this.until(`query ${turn.queryId} ends`, () => turn.end !== undefined);
+    return turn;
+  }
+
+  async asked(turn: ToldTurn, count = 1): Promise<Record<string, unknown>> {
+    await this.until(`query ${turn.queryId} asks`, () => turn.specs.length >= count);
+    return turn.specs[count - 1] ?? {};
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.bus[Symbol.asyncDispose]();
+  }
+
+  #take(member: string, [queryId, first, second]: readonly BusValue[]): void {
+    if (typeof queryId !== "bigint") return;
+    const turn = this.#turn(queryId);
+    turn.names.push(member);
+    if (member === "Started") turn.meta = JSON.parse(textOf(first));
+    if (member === "Token") turn.text += textOf(first);
+    if (member === "ConfirmationNeeded") turn.specs.push(JSON.parse(textOf(first)));
+    if (member === "Finished")
+      turn.end = { status: textOf(first), detail: JSON.parse(textOf(second)) };
+    this.#onChange();
+  }
+
+  #turn(queryId: bigint): ToldTurn {
+    const found = this.#turns.get(queryId);
+    if (found) return found;
+    const turn = { queryId, names: [], meta: undefined, text: "", specs: [], end: undefined };
+    this.#turns.set(queryId, turn);
+    return turn;
+  }
+}
+
+function rule(name: "Overlay1" | "Remote1", member: string) {
+  const full = `dev.assistant.${name}`;
+  return {
+    path: `/${full.replaceAll(".", "/")}`,
+    interface: full,
+    member,
+    sender: name === "Remote1" ? "dev.assistant.Remoted" : full,
+  };
+}
+
+function textOf(value: BusValue | undefined): string {
+  return typeof value === "string" ? value : "";
+}
