@@ -1,8 +1,10 @@
+import { onTestFinished } from "vitest";
 import type { ConfirmationSpec } from "../../src/assistant/agent/port.ts";
 import type { Caller } from "../../src/assistant/caller.ts";
 import type { SearchHit } from "../../src/assistant/context/port.ts";
 import type { DataClass } from "../../src/assistant/data-class.ts";
 import { AssistantError } from "../../src/assistant/errors.ts";
+import type { AnswerEvent } from "../../src/assistant/inference/service-port.ts";
 import type {
   AgentPass,
   PassOutcome,
@@ -21,7 +23,7 @@ import type { OverlayUi, SummonOptions } from "../../src/assistant/overlay/ui/po
 import { Consent } from "../../src/assistant/remote/consent.ts";
 import { contextService, type LogLine, recordingLogger } from "./bus-world.ts";
 import { FakeLedger } from "./fake-ledger.ts";
-import { ScriptedService } from "./scripted-service.ts";
+import { accepted, forever, ScriptedService } from "./scripted-service.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
 export type Told =
@@ -192,7 +194,7 @@ export class OverlayWorld implements AsyncDisposable {
     this.overlay = new Overlay({ ...this.options(), limits });
     this.overlay.subscribe({
       started: (id, meta, to) => this.told.push({ kind: "started", id, to, meta }),
-      token: (id, text, to) => this.told.push({ kind: "token", id, to, text }),
+      token: (id, token, to) => this.told.push({ kind: "token", id, to, text: token }),
       confirmationNeeded: (id, spec, to) => this.told.push({ kind: "needed", id, to, spec }),
       finished: (id, status, detail, to) =>
         this.told.push({ kind: "finished", id, to, status, detail }),
@@ -288,4 +290,33 @@ export class OverlayWorld implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.overlay[Symbol.asyncDispose]();
   }
+}
+
+/** Ended with its test. */
+export function overlayWorld(limits?: OverlayLimits): OverlayWorld {
+  const world = new OverlayWorld(limits);
+  onTestFinished(() => world[Symbol.asyncDispose]());
+  return world;
+}
+
+export function text(words: string): AnswerEvent {
+  return { type: "text", choice: 0, text: words };
+}
+
+/** One token, and then nothing until it is ended. */
+export async function* thinking(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
+  yield accepted;
+  yield text("so");
+  await forever(signal);
+}
+
+/** `code: message` of the AssistantError that it throws; "none" where it throws nothing. */
+export function refusalOf(work: () => unknown): string {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof AssistantError) return `${error.code}: ${error.message}`;
+    throw error;
+  }
+  return "none";
 }

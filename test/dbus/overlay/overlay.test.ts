@@ -8,7 +8,14 @@ import { BusWorld } from "../../support/bus-world.ts";
 import { CountingClock } from "../../support/counting-clock.ts";
 import { openDescriptors } from "../../support/inference-bus-world.ts";
 import { OVERLAY, OverlayClient, variants } from "../../support/overlay-client.ts";
-import { callSpec, hit, noTools, OverlayWorld, REMOTE_MODEL } from "../../support/overlay-world.ts";
+import {
+  callSpec,
+  hit,
+  noTools,
+  OverlayWorld,
+  REMOTE_MODEL,
+  thinking,
+} from "../../support/overlay-world.ts";
 import { accepted, forever, says } from "../../support/scripted-service.ts";
 
 const PATH = "/dev/assistant/Overlay1";
@@ -49,15 +56,6 @@ beforeEach(() => {
   parts.pass = async () => noTools;
   client.received.length = 0;
 });
-
-/** One token, and then nothing until it is ended. */
-function thinking(): void {
-  parts.inference.script = async function* (_, signal) {
-    yield accepted;
-    yield { type: "text", choice: 0, text: "so" };
-    await forever(signal);
-  };
-}
 
 describe("a query on a real bus", () => {
   it("is answered with its id, and then told of", async () => {
@@ -129,7 +127,7 @@ describe("a query on a real bus", () => {
   });
 
   it("ends with Cancel, and belongs to the connection that asked", async () => {
-    thinking();
+    parts.inference.script = thinking;
     await using other = await OverlayClient.connect(world.bus);
     const id = await client.ask("x");
     await client.until(id, "Token");
@@ -164,7 +162,7 @@ describe("a query on a real bus", () => {
   });
 
   it("ends with its connection", async () => {
-    thinking();
+    parts.inference.script = thinking;
     const other = await OverlayClient.connect(world.bus);
     const id = await other.ask("x");
     await other.until(id, "Token");
@@ -238,7 +236,7 @@ describe("bad input", () => {
 });
 
 it("takes 20 queries of one connection, refuses the next, and another connection's is taken", async () => {
-  thinking();
+  parts.inference.script = thinking;
   const greedy = await OverlayClient.connect(world.bus);
   for (let at = 0; at < 20; at += 1) await greedy.ask("x");
   const refusal = await greedy.refusal("Ask", "sa{sv}", "x", {});

@@ -1,0 +1,54 @@
+import { describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../src/assistant/errors.ts";
+import { asker, overlayWorld, REMOTE_MODEL } from "../../../support/overlay-world.ts";
+
+describe("the frontend's window", () => {
+  test("comes up where a person is asked and cannot see it, and goes when nothing waits", async () => {
+    const world = overlayWorld();
+    world.ui.owner = ":1.30";
+    const first = await world.ask({ modelHint: REMOTE_MODEL });
+    const second = await world.ask({ modelHint: REMOTE_MODEL });
+    expect(world.ui.calls).toEqual([`summon "" ${first}`]);
+    expect(world.of(second).map(({ kind, to }) => `${kind} ${to}`)).toEqual([
+      "started :1.7",
+      "needed :1.7",
+      "needed :1.30",
+    ]);
+    world.overlay.respond(first, true, asker);
+    await world.settle();
+    expect(world.ui.calls).toHaveLength(1);
+    world.overlay.cancel(second, asker);
+    await world.settle();
+    expect(world.ui.calls).toEqual([`summon "" ${first}`, "hide"]);
+  });
+
+  test("stays where it was there before, or somebody has summoned it since", async () => {
+    const world = overlayWorld();
+    Object.assign(world.ui, { owner: ":1.30", visible: true });
+    const first = await world.ask({ modelHint: REMOTE_MODEL });
+    world.overlay.respond(first, false, asker);
+    await world.settle();
+    expect(world.ui.calls).toEqual([]);
+    world.ui.visible = false;
+    const second = await world.ask({ modelHint: REMOTE_MODEL });
+    await world.overlay.summon("more");
+    world.overlay.respond(second, false, asker);
+    await world.settle();
+    expect(world.ui.calls).toEqual([`summon "" ${second}`, 'summon "more"']);
+  });
+
+  test("that fails, or asks itself, costs nobody anything", async () => {
+    const world = overlayWorld();
+    world.ui.owner = asker.connection;
+    const own = await world.ask({ modelHint: REMOTE_MODEL });
+    expect(world.story(own)).toBe("started needed(consent)");
+    world.ui.failure = new AssistantError("timeout", "no answer");
+    const id = await world.ask({ modelHint: REMOTE_MODEL });
+    world.overlay.respond(id, true, asker);
+    await world.settle();
+    expect(world.finished(id)?.status).toBe("completed");
+    await expect(world.overlay.summon("x")).rejects.toThrow("no answer");
+    world.ui.owner = undefined;
+    await expect(world.overlay.hide()).rejects.toMatchObject({ code: "not_found" });
+  });
+});
