@@ -34,12 +34,9 @@ export interface CompanionOverlayParts {
 /** A person's questions: made of all the other rooms, and known to none of them. */
 export function openCompanionOverlay(parts: CompanionOverlayParts, starting: Cleanup): Overlay {
   const { local, routed, remote, agent, registry, context, ledger, clock, logger } = parts;
-  const agentPass = new LocalAgentPass({
-    inference: local,
-    agent,
-    declarations: registry,
-    logger,
-  });
+  const agentPass = starting.use(
+    new LocalAgentPass({ inference: local, agent, declarations: registry, logger }),
+  );
   return starting.use(
     new Overlay({
       inference: routed,
