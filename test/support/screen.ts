@@ -4,15 +4,19 @@ import { join } from "node:path";
 const program = join(import.meta.dirname, "../../bin/berth");
 const LIMIT_MS = 30_000;
 
-/** `bin/berth` in a pseudo-terminal, which script(1) makes. */
+/** A Node program, `bin/berth` unless another is named, in a pseudo-terminal, which script(1) makes. */
 export class Screen implements Disposable {
   readonly #child: ChildProcess;
   readonly ended: Promise<number | null>;
   #text = "";
   #onChange: (() => void) | undefined;
 
-  constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
-    const line = [process.execPath, program, ...args].map((word) => `'${word}'`).join(" ");
+  constructor(
+    args: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+    script = program,
+  ) {
+    const line = [process.execPath, script, ...args].map((word) => `'${word}'`).join(" ");
     this.#child = spawn("script", ["-qefc", line, "/dev/null"], {
       env: { ...process.env, NO_COLOR: "1", TERM: "xterm", ...environment },
       stdio: ["pipe", "pipe", "inherit"],

@@ -1,4 +1,4 @@
-import { BerthError } from "../../../base/errors.ts";
+import { BerthError, type ErrorCode } from "../../../base/errors.ts";
 import type { OverlayClient } from "../../../client/bus/overlay-client.ts";
 import type { OverlayTurn } from "../../../client/bus/overlay-turn.ts";
 import {
@@ -11,6 +11,9 @@ import type { Decision, Question } from "../ask-decision.ts";
 import { kindOf, lookOf, questionOf, showCall } from "../decide.ts";
 import { shownLine } from "../untrusted-text.ts";
 import { showConsentQuestion } from "./show-consent-question.ts";
+
+/** An answer that nobody waits for any more. */
+const lateCodes: readonly ErrorCode[] = ["not_found", "invalid_request"];
 
 /** Who decides at the terminal; undefined where nobody is there. */
 export type Person = ((question: Question, signal: AbortSignal) => Promise<Decision>) | undefined;
@@ -70,7 +73,7 @@ function whyNot(question: OverlayQuestion): string {
   return `there is no terminal to ask at; \`${allowing(question)}\` allows it for good`;
 }
 
-export function allowing({ scopes }: ConsentQuestion): string {
+function allowing({ scopes }: ConsentQuestion): string {
   return `berth remote consent ${scopes.map((scope) => shownLine(scope)).join(" ")} on`;
 }
 
@@ -83,7 +86,8 @@ async function respond(
   try {
     await overlay.respond(turn.queryId, isApproved, signal);
   } catch (error) {
-    // It waits no more; how it goes on comes with the query's next signal.
-    if (!(error instanceof BerthError && error.code === "not_found")) throw error;
+    // It waits no more, or is over; how it goes on comes with the query's next signal.
+    const isLate = error instanceof BerthError && lateCodes.includes(error.code);
+    if (!isLate) throw error;
   }
 }

@@ -1,0 +1,161 @@
+// The companion as a frontend sees it: Overlay1 on the session bus, and the frontend's own name there.
+import dbus from "dbus-next";
+
+const OVERLAY = "dev.assistant.Overlay1";
+const UI = "dev.assistant.Overlay1.UI";
+const BUS = "org.freedesktop.DBus";
+const pathOf = (name) => `/${name.replaceAll(".", "/")}`;
+
+export const variant = (signature, value) => new dbus.Variant(signature, value);
+
+export class Companion {
+  onGone = () => {};
+  /** ConfirmationNeeded of a query that is not ours. */
+  onQuestion = () => {};
+  #bus;
+  /** The companion's own name, such as :1.7. Anybody may send us a signal: only its count. */
+  #owner;
+  #turns = new Map();
+  /** Signals of a query whose number we do not have yet. */
+  #early = [];
+  #isAsking = false;
+
+  /** Rejects where no session bus is there, or no companion. */
+  async connect() {
+    const bus = dbus.sessionBus();
+    this.#bus = bus;
+    await new Promise((resolve, reject) => bus.once("connect", resolve).once("error", reject));
+    bus.on("error", () => this.onGone());
+    bus._connection.on("end", () => this.onGone()); // dbus-next itself does not tell
+    bus.on("message", (message) => this.#onMessage(message));
+    // Before the first question, so that nothing of its answer is missed.
+    for (const rule of [
+      `type='signal',sender='${OVERLAY}',interface='${OVERLAY}'`,
+      `type='signal',sender='${BUS}',member='NameOwnerChanged',arg0='${OVERLAY}'`,
+    ])
+      await this.#call(BUS, "AddMatch", "s", [rule]);
+    // Starts the companion where the bus can.
+    const { sender } = await this.#call(OVERLAY, "GetStatus");
+    this.#owner = sender;
+  }
+
+  /** A query; its `next` resolves to one signal after the other, of which Finished is the last. */
+  async ask(prompt, options) {
+    this.#isAsking = true;
+    try {
+      const { body } = await this.#call(OVERLAY, "Ask", "sa{sv}", [prompt, options]);
+      const turn = new Turn(body[0]);
+      this.#turns.set(turn.queryId, turn);
+      this.#isAsking = false;
+      for (const signal of this.#early.splice(0)) this.#onSignal(...signal);
+      return turn;
+    } finally {
+      this.#isAsking = false;
+    }
+  }
+
+  async cancel(queryId) {
+    await this.#call(OVERLAY, "Cancel", "t", [queryId]);
+  }
+
+  async respond(queryId, isApproved) {
+    await this.#call(OVERLAY, "Respond", "tb", [queryId, isApproved]);
+  }
+
+  /**
+   * Takes the name under which the companion finds a frontend. The calls are answered by hand: `bus.export()` of
+   * dbus-next tells callers our stack traces, and does not say who calls.
+   */
+  async serveWindow({ summon, hide }) {
+    let isVisible = true;
+    const methods = {
+      Summon: (prompt) => {
+        isVisible = true;
+        summon(prompt);
+      },
+      Hide: () => {
+        isVisible = false;
+        hide();
+      },
+      GetVisible: () => isVisible,
+    };
+    this.#bus.addMethodHandler((message) => {
+      if (message.path !== pathOf(UI) || message.interface !== UI) return false;
+      // Whoever calls: a prompt is only shown, and nobody but the person sends it.
+      const method = methods[message.member];
+      if (method === undefined) return false;
+      const answer = method(...message.body);
+      const [signature, body] = answer === undefined ? ["", []] : ["b", [answer]];
+      this.#bus.send(dbus.Message.newMethodReturn(message, signature, body));
+      return true;
+    });
+    const reply = await this.#bus.requestName(UI, dbus.NameFlag.DO_NOT_QUEUE);
+    if (reply !== dbus.RequestNameReply.PRIMARY_OWNER)
+      throw new Error("another frontend runs already");
+  }
+
+  close() {
+    this.onGone = () => {};
+    this.#bus?.disconnect();
+  }
+
+  #call(name, member, signature = "", body = []) {
+    const path = pathOf(name);
+    return this.#bus.call(
+      new dbus.Message({ destination: name, path, interface: name, member, signature, body }),
+    );
+  }
+
+  #onMessage(message) {
+    if (message.type !== dbus.MessageType.SIGNAL) return;
+    if (message.sender === BUS && message.member === "NameOwnerChanged") {
+      if (message.body[0] === OVERLAY && this.#owner !== undefined) this.onGone();
+    } else if (message.sender === this.#owner && message.interface === OVERLAY)
+      this.#onSignal(message.member, message.body);
+  }
+
+  #onSignal(member, body) {
+    const [queryId, value, detail] = body;
+    const turn = this.#turns.get(queryId);
+    if (turn === undefined) {
+      if (this.#isAsking) this.#early.push([member, body]);
+      else if (member === "ConfirmationNeeded") this.onQuestion(queryId, JSON.parse(value));
+      return;
+    }
+    if (member === "Finished") this.#turns.delete(queryId);
+    turn.add({ member, value, detail });
+  }
+}
+
+class Turn {
+  queryId;
+  #signals = [];
+  #wake;
+
+  constructor(queryId) {
+    this.queryId = queryId;
+  }
+
+  add(signal) {
+    this.#signals.push(signal);
+    this.#wake?.();
+  }
+
+  async next() {
+    await this.arrival();
+    return this.#signals.shift();
+  }
+
+  /** Resolves when there is something that nobody has read. */
+  async arrival() {
+    while (this.#signals.length === 0)
+      await new Promise((resolve) => {
+        const before = this.#wake;
+        this.#wake = () => {
+          before?.();
+          resolve();
+        };
+      });
+    this.#wake = undefined;
+  }
+}

@@ -1,0 +1,142 @@
+#!/usr/bin/env node
+// A frontend of the assistant in a terminal, which uses the session bus and nothing else. See README.md.
+import { parseArgs } from "node:util";
+import { Companion, variant } from "./companion.mjs";
+import { Person } from "./person.mjs";
+
+const usage = `usage: node frontend.mjs ask [--my-stuff] [--model NAME] QUESTION...
+       node frontend.mjs chat [--model NAME]`;
+
+/** Text of a model, a document or an app: no terminal may obey it. */
+const safe = (text) => text.replace(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/g, "");
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { "my-stuff": { type: "boolean" }, model: { type: "string" } },
+});
+const [verb, ...words] = positionals;
+const isRight = verb === "chat" ? words.length === 0 : verb === "ask" && words.length > 0;
+if (!isRight) {
+  console.error(usage);
+  process.exit(2);
+}
+const person = new Person();
+const companion = new Companion();
+try {
+  await companion.connect();
+  companion.onGone = () => {
+    console.error("error: the companion, or the session bus, has gone");
+    process.exit(1);
+  };
+  process.exitCode = verb === "ask" ? await ask() : await chat();
+} catch (error) {
+  // dev.assistant.Error.* and org.freedesktop.DBus.Error.*: docs/assistant-errors.md has them all.
+  console.error(`error: ${error.type ?? "failed"}: ${safe(error.message)}`);
+  process.exitCode = 1;
+} finally {
+  companion.close();
+  person.close();
+}
+
+async function ask() {
+  const options = { lane: variant("s", "agent") };
+  if (values["my-stuff"]) options.my_stuff = variant("b", true);
+  const { status } = await play(words.join(" "), options);
+  return status === "completed" ? 0 : 1;
+}
+
+async function chat() {
+  const history = [];
+  const elsewhere = []; // questions of other programs' queries, which the companion has frontends show too
+  companion.onQuestion = (queryId, spec) => {
+    elsewhere.push([queryId, spec]);
+    person.takeBack();
+  };
+  await companion.serveWindow({
+    summon: (prompt) => person.prefill(safe(prompt)),
+    hide: () => person.prefill(""),
+  });
+  for (;;) {
+    while (elsewhere.length > 0) {
+      const [queryId, spec] = elsewhere.shift();
+      // Its owner, or time, may be quicker: then nobody waits for this any more.
+      await companion.respond(queryId, await decide(spec)).catch(() => {});
+    }
+    const line = await person.line("> ");
+    if (line === undefined) return 0;
+    if (line === person.takenBack || line.trim() === "") continue;
+    const options = {
+      lane: variant("s", "chat"),
+      history_json: variant("s", JSON.stringify(history)),
+    };
+    try {
+      const { status, text } = await play(line, options);
+      if (status === "completed")
+        history.push({ role: "user", content: line }, { role: "assistant", content: text });
+    } catch (error) {
+      console.error(`error: ${error.type ?? "failed"}: ${safe(error.message)}`);
+    }
+  }
+}
+
+/** One turn, from the question to how it ended; Ctrl-C cancels it. */
+async function play(prompt, options) {
+  if (values.model) options.model_hint = variant("s", values.model);
+  const turn = await companion.ask(prompt, options);
+  const stop = person.onInterrupt(() => void companion.cancel(turn.queryId).catch(() => {}));
+  let text = "";
+  let sources = [];
+  try {
+    for (;;) {
+      const { member, value, detail } = await turn.next();
+      if (member === "Started") ({ sources } = JSON.parse(value));
+      if (member === "Token") {
+        text += value;
+        process.stdout.write(safe(value));
+      }
+      if (member === "ConfirmationNeeded") {
+        const answer = await decide(JSON.parse(value), turn.arrival());
+        // Somebody else was quicker, and the turn goes on.
+        if (answer !== undefined) await companion.respond(turn.queryId, answer).catch(() => {});
+      }
+      if (member !== "Finished") continue;
+      if (text !== "") process.stdout.write("\n");
+      for (const { title, uri } of sources) console.error(`  from ${safe(title || uri)}`);
+      const { code, message } = JSON.parse(detail);
+      if (value !== "completed") console.error(`${value} (${safe(code)}): ${safe(message)}`);
+      return { status: value, text };
+    }
+  } finally {
+    stop();
+  }
+}
+
+/**
+ * Shows what a query waits for, and asks. False where nobody sits at a terminal; undefined where `over` resolves
+ * before: what is asked about is decided.
+ */
+async function decide(spec, over) {
+  const show = (name, value) => console.error(`  ${name}: ${JSON.stringify(value)}`);
+  let question = "Send it, this once? [y/N] ";
+  let wanted = /^y(es)?$/i;
+  if (spec.kind === "consent") {
+    console.error("This leaves your machine:");
+    for (const name of ["provider", "model", "scopes", "sources"]) show(name, spec[name]);
+  } else if (spec.kind === "call") {
+    console.error("A tool would be called:");
+    for (const name of ["app_id", "tool", "tiers", "chain", "undo"]) show(name, spec[name]);
+    // What is run are the arguments: all of them are shown, also where `diff` has no row for one.
+    for (const { label, value } of spec.diff) show(label, value);
+    show("args", spec.args);
+    question = "Run it? [y/N] ";
+    if (spec.tiers.effective === "destructive") {
+      question = `Type ${JSON.stringify(spec.tool)} to run it, anything else declines: `;
+      wanted = { test: (line) => line === spec.tool };
+    }
+  } else {
+    console.error("It asks for something that this frontend does not know.");
+    return false;
+  }
+  const line = await person.ask(question, spec.hold_ms ?? 0, over);
+  return line === person.takenBack ? undefined : wanted.test((line ?? "").trim());
+}

@@ -1,0 +1,122 @@
+// The person at the terminal: lines, questions, Ctrl-C. Nothing that is typed is shown, or counts, before it is asked for.
+import { createInterface } from "node:readline";
+import { Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** So long at least a question can be read before an answer counts. */
+const HOLD_MS_MIN = 100;
+
+export class Person {
+  /** What a line comes to that nobody waits for any more. */
+  takenBack = Symbol("taken back");
+  #reader;
+  #isMuted = true;
+  #hasLeft = false;
+  #prefilled = "";
+  #settle;
+  #interrupt;
+
+  constructor() {
+    process.once("SIGINT", () => this.#interrupted());
+    if (!process.stdin.isTTY || !process.stderr.isTTY) return;
+    const output = new Writable({
+      write: (chunk, _encoding, done) => {
+        if (!this.#isMuted) process.stderr.write(chunk);
+        done();
+      },
+    });
+    this.#reader = createInterface({ input: process.stdin, output, terminal: true });
+    this.#reader.on("line", (line) => this.#end(line));
+    this.#reader.on("SIGINT", () => this.#interrupted());
+    this.#reader.on("close", () => {
+      this.#hasLeft = true;
+      this.#end(undefined);
+    });
+  }
+
+  /** What a person types; undefined where they leave, or nobody is there. */
+  async line(prompt) {
+    const prefilled = this.#prefilled;
+    this.#prefilled = "";
+    return await this.#read(prompt, prefilled);
+  }
+
+  /** As `line`, for what is decided about: what was typed before is no answer. `over`: it is decided. */
+  async ask(question, holdMs, over) {
+    let state = "held";
+    void over?.then(() => {
+      if (state === "asked") this.#takeBack(this.#prefilled);
+      if (state === "held") state = "over";
+    });
+    await delay(Math.max(holdMs, HOLD_MS_MIN));
+    if (state === "over") return this.takenBack;
+    state = "asked";
+    this.#clear();
+    const line = await this.#read(question, "");
+    state = "answered";
+    return line;
+  }
+
+  /** Ends a line that is waited for; what stands on it comes back with the next one. */
+  takeBack() {
+    this.#takeBack(this.#reader?.line ?? "");
+  }
+
+  async #read(prompt, prefilled) {
+    if (this.#reader === undefined || this.#hasLeft) return undefined;
+    const answer = new Promise((resolve) => (this.#settle = resolve));
+    this.#isMuted = false;
+    this.#reader.setPrompt(prompt);
+    this.#reader.prompt();
+    if (prefilled !== "") this.#reader.write(prefilled);
+    return await answer;
+  }
+
+  #takeBack(kept) {
+    if (this.#settle === undefined) return;
+    this.#clear();
+    this.#prefilled = kept;
+    process.stderr.write("\n");
+    this.#end(this.takenBack);
+  }
+
+  /** Puts a text behind the prompt, in place of what stands there. */
+  prefill(text) {
+    process.stderr.write("\u0007");
+    if (this.#settle === undefined) {
+      this.#prefilled = text;
+      return;
+    }
+    this.#clear();
+    this.#reader.write(text);
+  }
+
+  /** Calls back at Ctrl-C while nothing is asked. */
+  onInterrupt(listener) {
+    this.#interrupt = listener;
+    return () => (this.#interrupt = undefined);
+  }
+
+  close() {
+    this.#reader?.close();
+    process.stdin.unref?.();
+  }
+
+  #interrupted() {
+    if (this.#settle === undefined) return this.#interrupt?.();
+    process.stderr.write("\n");
+    this.#end(undefined);
+  }
+
+  #clear() {
+    this.#reader?.write(null, { ctrl: true, name: "e" });
+    this.#reader?.write(null, { ctrl: true, name: "u" });
+  }
+
+  #end(line) {
+    const settle = this.#settle;
+    this.#settle = undefined;
+    this.#isMuted = true;
+    settle?.(line);
+  }
+}

@@ -1,0 +1,194 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { textOf } from "../../support/companion-client.ts";
+import { examplePath } from "../../support/example-app.ts";
+import { Screen } from "../../support/screen.ts";
+import { serveInterfaces } from "../../support/scripted-companion.ts";
+import { callSpec, consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
+import { TestSessionBus } from "../../support/session-bus.ts";
+
+const OVERLAY = "dev.assistant.Overlay1";
+const UI = "dev.assistant.Overlay1.UI";
+const UI_PATH = "/dev/assistant/Overlay1/UI";
+const program = examplePath("terminal-frontend/frontend.mjs");
+const interrupt = "\u0003";
+
+let bus: TestSessionBus;
+let overlay: ScriptedOverlay;
+let companion: AsyncDisposable | undefined;
+beforeAll(async () => {
+  bus = await TestSessionBus.start();
+});
+afterAll(async () => {
+  await bus[Symbol.asyncDispose]();
+});
+beforeEach(async () => {
+  overlay = new ScriptedOverlay();
+  companion = await serveInterfaces(bus.address, [
+    { interface: OVERLAY, name: OVERLAY, scripted: overlay },
+  ]);
+});
+afterEach(async () => {
+  await companion?.[Symbol.asyncDispose]();
+  companion = undefined;
+});
+
+const run = (...words: string[]) => bus.run(process.execPath, [program, ...words]);
+const screen = (...words: string[]) => new Screen(words, bus.environment, program);
+const turn = () => overlay.turns.at(-1);
+/** As the companion calls it. */
+const window = (member: string, signature = "", ...args: string[]) =>
+  bus.busctlCall(UI, UI_PATH, UI, member, signature, ...args);
+const answersTo = (spec: object) => {
+  overlay.script = async (asked) => {
+    const isApproved = await asked.confirm(spec);
+    if (isApproved) asked.token("Done.");
+    asked.finish(isApproved ? "completed" : "denied", { code: "declined", message: "no" });
+  };
+};
+
+describe("ask", () => {
+  it("streams an answer, and tells what it stands on", async () => {
+    overlay.script = (asked) => {
+      asked.started({ sources: [{ title: "House\u001b[2J", uri: "file:///a" }] });
+      asked.token("In \u001b[31m");
+      asked.token("May.");
+      asked.finish();
+    };
+    expect(await run("ask", "--my-stuff", "--model", "small", "When", "was", "it?")).toEqual({
+      code: 0,
+      stdout: "In [31mMay.\n",
+      stderr: "  from House[2J\n",
+    });
+    expect(turn()?.prompt).toBe("When was it?");
+    expect(Object.fromEntries(turn()?.options ?? [])).toEqual({
+      lane: { signature: "s", value: "agent" },
+      my_stuff: { signature: "b", value: true },
+      model_hint: { signature: "s", value: "small" },
+    });
+  });
+
+  it("says no where nobody can be asked, and tells errors by their name", async () => {
+    answersTo(consentSpec());
+    const denied = await run("ask", "Well?");
+    expect([denied.code, denied.stdout, overlay.responses]).toEqual([1, "", [false]]);
+    expect(denied.stderr).toContain("denied (declined): no");
+    await companion?.[Symbol.asyncDispose]();
+    companion = undefined;
+    const absent = await run("ask", "Well?");
+    expect([absent.code, absent.stderr]).toEqual([
+      1,
+      expect.stringMatching(/^error: org\.freedesktop\.DBus\.Error\.ServiceUnknown: /),
+    ]);
+    expect((await run("ask")).code).toBe(2);
+  });
+
+  it("asks the person what would be sent, and what would be called", async () => {
+    answersTo(consentSpec());
+    using consent = screen("ask", "Well?");
+    expect(await consent.until(/Send it, this once\? \[y\/N\] /)).toContain('"prompt","files"');
+    consent.type("y\r");
+    await consent.until(/Done\./);
+    expect(await consent.ended).toBe(0);
+
+    answersTo(callSpec({ tiers: { declared: "write", effective: "destructive" }, hold_ms: 300 }));
+    using call = screen("ask", "Milk please");
+    await call.until(/A tool would be called/);
+    call.type("add_note\r"); // too early
+    expect(await call.until(/anything else declines: /)).toContain('Title: "Milk"');
+    expect(overlay.responses).toEqual([true]);
+    call.type("add_note\r");
+    expect(await call.ended).toBe(0);
+    expect(overlay.responses).toEqual([true, true]);
+  });
+
+  it("takes a question back that somebody else has answered", async () => {
+    answersTo(consentSpec());
+    using person = screen("ask", "Well?");
+    await person.until(/this once\? \[y\/N\] /);
+    turn()?.respond(true);
+    await person.until(/Done\./);
+    expect([await person.ended, overlay.responses]).toEqual([0, []]);
+  });
+
+  it("Ctrl-C cancels", async () => {
+    overlay.script = async (asked) => {
+      asked.token("Half");
+      await asked.untilCancelled();
+      asked.finish("cancelled", { code: "cancelled", message: "it was" });
+    };
+    using person = screen("ask", "Well?");
+    await person.until(/Half/);
+    person.type(interrupt);
+    await person.until(/cancelled \(cancelled\): it was/);
+    expect(await person.ended).toBe(1);
+  });
+
+  it("ends where the companion does", async () => {
+    overlay.script = (asked) => asked.token("Half");
+    using person = screen("ask", "Well?");
+    await person.until(/Half/);
+    await companion?.[Symbol.asyncDispose]();
+    companion = undefined;
+    await person.until(/error: the companion, or the session bus, has gone/);
+    expect(await person.ended).toBe(1);
+  });
+});
+
+describe("chat", () => {
+  it("carries what was said, and is left with Ctrl-D", async () => {
+    using person = screen("chat", "--model", "remote:openrouter:a");
+    await person.until(/> /);
+    person.type("One\r");
+    await person.until(/Hello there\r\n[^H]*> /);
+    person.type("Two\r");
+    await person.until(/Hello there\r\n[^H]*> /);
+    expect(turn()?.option("lane")).toBe("chat");
+    expect(turn()?.option("model_hint")).toBe("remote:openrouter:a");
+    expect(JSON.parse(textOf(turn()?.option("history_json")))).toEqual([
+      { role: "user", content: "One" },
+      { role: "assistant", content: "Hello there" },
+    ]);
+    person.type("\u0004");
+    expect(await person.ended).toBe(0);
+  });
+
+  it("is the frontend: summoned, it shows the prompt, and sends nothing by itself", async () => {
+    using person = screen("chat");
+    await person.until(/> /);
+    expect(await window("GetVisible")).toEqual([true]);
+    await window("Hide");
+    expect(await window("GetVisible")).toEqual([false]);
+    await window("Summon", "sa{sv}", "Name three\u001b[2J rivers", "0");
+    await person.until(/Name three\[2J rivers/);
+    expect(await window("GetVisible")).toEqual([true]);
+    expect(overlay.turns).toEqual([]);
+    person.type("\r");
+    await person.until(/Hello there/);
+    expect(turn()?.prompt).toBe("Name three[2J rivers");
+    using second = screen("chat");
+    await second.until(/another frontend runs already/);
+    expect(await second.ended).toBe(1);
+  });
+
+  it("asks what another program's query waits for, and keeps what was being typed", async () => {
+    using person = screen("chat");
+    await person.until(/> /);
+    person.type("half a quest");
+    await person.until(/quest/);
+    answersTo(consentSpec());
+    const other = await bus.busctlCall(
+      OVERLAY,
+      `/${OVERLAY.replaceAll(".", "/")}`,
+      OVERLAY,
+      "Ask",
+      "sa{sv}",
+      "Hm",
+      "0",
+    );
+    expect(other).toEqual([Number(turn()?.id)]);
+    await person.until(/this once\? \[y\/N\] /);
+    person.type("y\r");
+    await person.until(/> .*half a quest/);
+    expect(overlay.responses).toEqual([true]);
+  });
+});
