@@ -12,8 +12,8 @@ import { OwnAbort } from "./own-abort.ts";
 import { statusAfter } from "./status-after.ts";
 import type { EgressTools } from "./tools.ts";
 
-/** Beside the first attempt, for what passes by itself. */
-const RETRIES_MAX = 2;
+/** Beside the first attempt, for what passes by itself. A list of models is asked for again soon anyway. */
+const retriesMax = { generate: 2, embed: 2, models: 0 } as const;
 const BACKOFF_MS = 250;
 /** A provider that wants to be left alone for longer is: the caller hears of it. */
 const RETRY_AFTER_MS_MAX = 2_000;
@@ -89,7 +89,7 @@ export class Outgoing {
         signal.throwIfAborted();
         this.over(error);
         if (this.body?.change(error) === true) continue;
-        if (failures === RETRIES_MAX || !mayPass(error)) throw error;
+        if (failures === retriesMax[this.#call.kind] || !mayPass(error)) throw error;
         const backoffMs = BACKOFF_MS * 2 ** failures * (0.75 + random() / 2);
         await delay(clock, Math.max(backoffMs, retryAfterMs(error)), signal);
         failures += 1;

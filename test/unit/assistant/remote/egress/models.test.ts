@@ -176,9 +176,16 @@ describe("one provider's list, now", () => {
     expect(world.http.calls).toHaveLength(2);
   });
 
-  test("an abort ends it, between attempts too", async () => {
+  test("nobody is asked twice for it", async () => {
     const world = egressWorld();
     world.http.turns = [unreachable];
+    await expect(world.service.listModels("acme", signal)).rejects.toBe(unreachable);
+    expect(world.http.calls).toHaveLength(1);
+  });
+
+  test("an abort ends it", async () => {
+    const world = egressWorld();
+    world.http.turns = [{ pieces: [never] }];
     const leaving = new AbortController();
     const listing = world.service.listModels("acme", leaving.signal);
     listing.catch(() => {});
