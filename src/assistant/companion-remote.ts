@@ -57,7 +57,6 @@ export async function openCompanionRemote(
   const logins = new Logins({
     open: (sink) => starting.use(new OAuthSignIns({ endpoints, sink, clock, logger })),
     ledger,
-    logger,
   });
   const credentials = starting.use(
     new Credentials({ vault, ledger, clock, renewer: logins.signIns }),

@@ -85,7 +85,7 @@ export class RemoteWorld implements AsyncDisposable {
       },
     };
     const open = (sink: SignInSink) => Object.assign(signIns, { sink });
-    const logins = new Logins({ open, ledger, logger });
+    const logins = new Logins({ open, ledger });
     const renewer = signIns;
     this.credentials = new Credentials({ vault, ledger, clock, renewer });
     this.providers = new Providers({

@@ -1,4 +1,3 @@
-import type { Logger } from "../../base/logger.ts";
 import type { Ledger } from "../ledger/port.ts";
 import type { Credentials } from "./credentials.ts";
 import type {
@@ -15,22 +14,25 @@ export interface LoginsOptions {
   /** Made with what this is: the sink of sign-ins. */
   readonly open: (sink: SignInSink) => SignIns;
   readonly ledger: Ledger;
-  readonly logger: Logger;
 }
 
 /** Sign-ins from their begin to their end: in the ledger, into the vault, and told to whoever listens. */
 export class Logins {
   readonly signIns: SignIns;
   readonly #ledger: Ledger;
-  readonly #logger: Logger;
   readonly #listeners = new Set<RemoteListener>();
+  /** The session of each provider that was kept last, or is being kept. */
+  readonly #keeping = new Map<BuiltInProvider, Promise<void>>();
   #into: { readonly credentials: Credentials; find(id: string): Provider | undefined } | undefined;
 
   constructor(options: LoginsOptions) {
     this.#ledger = options.ledger;
-    this.#logger = options.logger;
     this.signIns = options.open({
-      keep: (provider, session) => this.#keep(provider, session),
+      keep: (provider, session) => {
+        const keeping = this.#keep(provider, session);
+        this.#keeping.set(provider, keeping);
+        return keeping;
+      },
       completed: (provider, isOk, detail) => this.#completed(provider, isOk, detail),
     });
   }
@@ -48,8 +50,10 @@ export class Logins {
     return this.signIns.begin(provider);
   }
 
-  cancel(provider: BuiltInProvider): void {
+  /** Resolves when nothing more comes of a sign-in that was under way: one that is being kept is too far on. */
+  async cancel(provider: BuiltInProvider): Promise<void> {
     this.signIns.cancel(provider);
+    await this.#keeping.get(provider)?.catch(() => {}); // told to whoever keeps it
   }
 
   pending(): readonly PendingLogin[] {
@@ -78,7 +82,6 @@ export class Logins {
   }
 
   #completed(provider: BuiltInProvider, isOk: boolean, detail: LoginDetail): void {
-    this.#logger.info({ provider, ok: isOk, detail }, "a sign-in is over");
     for (const listener of this.#listeners) listener.loginCompleted(provider, isOk, detail);
   }
 }

@@ -141,7 +141,7 @@ export class Remote implements RemoteService, AsyncDisposable {
     refuseSandboxed(caller, "sign out");
     const builtIn = this.#signInAt(id);
     const { logins, vault, credentials, providers } = this.#options;
-    logins.cancel(builtIn);
+    await logins.cancel(builtIn);
     const session = await this.#changes.run(async () => {
       // Nothing to forget, or a key that was written down, which is no session.
       if (vault.describe(id).kind !== "oauth") return undefined;

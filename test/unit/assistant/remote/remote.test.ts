@@ -217,6 +217,14 @@ describe("sessions", () => {
     ]);
   });
 
+  test("one that is being kept while somebody signs out is forgotten too", async () => {
+    await using world = new RemoteWorld();
+    const kept = world.signIns.sink?.keep("openrouter", session);
+    await world.remote.logout("openrouter", person);
+    await kept;
+    expect(world.vault.kept.size).toBe(0);
+  });
+
   test("signing out leaves a key that was written down", async () => {
     await using world = new RemoteWorld();
     await world.remote.setKey("openrouter", "sk-mine", person);
