@@ -128,16 +128,14 @@ export class EncryptedVault implements Vault, AsyncDisposable {
 
   remove(providerId: string): Promise<boolean> {
     return this.#write(async () => {
-      // Whoever has lost the key begins anew by clearing everything.
-      const forgetMaster = !this.#master.isHeld;
-      const isRemoved = await this.#patiently(() =>
-        this.#file.remove(providerId, { forgetMaster }),
-      );
+      const isRemoved = await this.#patiently(() => this.#file.remove(providerId));
       this.#hasRemains ||= isRemoved;
+      // Whoever has lost the key, or wants another source, begins anew by clearing everything.
+      if (!this.#file.masterRecord()) this.#master.forget();
       await this.#tidy().catch((error: unknown) => {
         throw notGone(error);
       });
-      if (forgetMaster) await this.#master.look();
+      await this.#master.look();
       return isRemoved;
     });
   }

@@ -29,6 +29,8 @@ export interface HeldKey {
  *   recorded     only the source of the record is asked, and only for the key that the check value fits
  *   held         kept in memory until the daemon ends, also when its source is locked later
  *
+ * With the last credential the record goes too.
+ *
  * What is recorded and does not come is `locked`: another key would open nothing, and would hide that.
  */
 export class MasterKey {
@@ -48,8 +50,9 @@ export class MasterKey {
     return this.#protection;
   }
 
-  get isHeld(): boolean {
-    return this.#held !== undefined;
+  /** When nothing is sealed any more: the next one may come from elsewhere. */
+  forget(): void {
+    this.#held = undefined;
   }
 
   /** Asks the source, and makes nothing. Afterwards `protection` is as things are. */

@@ -63,7 +63,8 @@ export class VaultFile {
     if (existsSync(file)) chmodSync(file, 0o600);
     this.#db = openDatabase({ file, durability });
     try {
-      // What is deleted is overwritten in the page; nothing goes to files beside the database.
+      // What is deleted is overwritten at once, also where rewriting has to wait for another program; nothing
+      // goes to files beside the database.
       this.#db.pragma("secure_delete = ON");
       this.#db.pragma("temp_store = MEMORY");
       // Whoever waits does so outside, where the daemon goes on.
@@ -120,20 +121,19 @@ export class VaultFile {
       .immediate();
   }
 
-  /** With `forgetMaster`, the last one takes along what it was sealed with. False: there was none. */
-  remove(provider: string, options: { readonly forgetMaster: boolean }): boolean {
+  /** The last one takes along the record of what it was sealed with. False: there was none. */
+  remove(provider: string): boolean {
     return this.#db
       .transaction(() => {
         const { changes } = this.#db
           .prepare("DELETE FROM credential WHERE provider = ?")
           .run(provider);
-        if (options.forgetMaster)
-          this.#db
-            .prepare(
-              `UPDATE vault SET source = NULL, check_value = NULL
-               WHERE NOT EXISTS (SELECT 1 FROM credential)`,
-            )
-            .run();
+        this.#db
+          .prepare(
+            `UPDATE vault SET source = NULL, check_value = NULL
+             WHERE NOT EXISTS (SELECT 1 FROM credential)`,
+          )
+          .run();
         return changes === 1;
       })
       .immediate();

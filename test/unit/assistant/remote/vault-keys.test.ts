@@ -251,29 +251,33 @@ describe("a lost key", () => {
     expect(await (await world.start()).get(openrouter)).toEqual(key);
   });
 
-  it("is kept for the next credential where it is not lost", async () => {
+  it("is used for the next credential where it is not lost", async () => {
     const { world, keyFile } = await stored();
     const bytes = readFileSync(keyFile);
     await world.vault.remove("openrouter");
-    rmSync(keyFile);
-    await world.start();
-    // Nothing is sealed, but the key that was recorded is the one that is waited for.
-    expect(world.vault.protection()).toEqual(locked("file", "is missing"));
-    writeFileSync(keyFile, bytes, { mode: 0o600 });
-    await world.vault.put(openrouter, key);
-    expect(await world.vault.get(openrouter)).toEqual(key);
+    await world.vault.put(mistral, key);
+    expect(readFileSync(keyFile)).toEqual(bytes);
+    expect(await (await world.start()).get(mistral)).toEqual(key);
   });
 
-  it("of a vault without credentials goes when somebody clears a key that there is not", async () => {
+  it("is not sealed with once its file has gone with the last credential", async () => {
     const { world, keyFile } = await stored();
     await world.vault.remove("openrouter");
     rmSync(keyFile);
-    await world.start();
-    expect(await world.vault.remove("mistral")).toBe(false);
-    expect(world.vault.protection()).toEqual(ready("file"));
+    await world.vault.remove("openrouter");
     await world.vault.put(openrouter, key);
-    expect(await world.vault.get(openrouter)).toEqual(key);
+    expect(await (await world.start()).get(openrouter)).toEqual(key);
   });
+});
+
+it("another source takes over when everything was cleared", async () => {
+  const { world } = await stored();
+  await world.vault.remove("openrouter");
+  const environment = credentialsOf("from now on");
+  await world.start({ environment });
+  expect(world.vault.protection()).toEqual(ready("systemd-credential"));
+  await world.vault.put(openrouter, key);
+  expect(await (await world.start({ environment })).get(openrouter)).toEqual(key);
 });
 
 describe("the database", () => {

@@ -119,7 +119,7 @@ export class SecretService implements KeySource {
         return { state: "key", key };
       return {
         state: "locked",
-        why: `the keyring's entry "${LABEL}" holds no key; somebody has changed it: bring it back from a backup`,
+        why: `the keyring's entry "${LABEL}" holds no key; somebody has changed it: bring it back from a backup, or clear the keys of all providers and remove that entry`,
       };
     } finally {
       await session.close(call);
