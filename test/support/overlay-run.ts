@@ -14,6 +14,7 @@ import {
   question,
   REMOTE_MODEL,
   type Told,
+  thinking,
 } from "./overlay-world.ts";
 import { accepted, started } from "./scripted-service.ts";
 
@@ -280,6 +281,14 @@ export class OverlayRun {
       await this.world.clock.settle();
     }
     await this.world.settle();
+  }
+
+  /** Asks for more than there are places: how many of them run. */
+  async runningOfNine(): Promise<number> {
+    this.world.inference.script = thinking;
+    for (let at = 0; at < 9; at += 1) this.world.overlay.ask(question(), callerAt(":1.1"));
+    await this.world.settle();
+    return this.world.inference.running;
   }
 
   /** Everything that should not be: empty and 0 throughout once all has ended. */

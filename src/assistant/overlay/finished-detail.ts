@@ -14,10 +14,12 @@ export interface Progress {
   readonly finishReason: FinishedDetail["finish_reason"];
   readonly model: string | null;
   readonly calls: readonly TurnCall[];
+  /** What an answer had to do without; "" for nothing. */
+  readonly note: string;
 }
 
 export function completed(progress: Progress): Ending {
-  return ending("completed", "ok", "", progress);
+  return ending("completed", "ok", progress.note, progress);
 }
 
 export function cancelled(

@@ -106,6 +106,7 @@ export interface FinishedDetail {
   readonly v: 1;
   /** `ok`, or why it ended: `cancelled`, `declined`, `expired`, or the code of an AssistantError. */
   readonly code: string;
+  /** Of a completed query: what it had to do without, mostly "". */
   readonly message: string;
   readonly usage: {
     readonly prompt_tokens: number;

@@ -19,7 +19,7 @@ export class Query {
   hasBegun = false;
   isEnded = false;
   question: Question | undefined;
-  progress: Progress = { usage: null, finishReason: null, model: null, calls: [] };
+  progress: Progress = { usage: null, finishReason: null, model: null, calls: [], note: "" };
 
   constructor(id: number, request: AskRequest, caller: Caller) {
     this.id = id;

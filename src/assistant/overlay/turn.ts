@@ -18,6 +18,9 @@ import { contextText, messagesOf } from "./turn-messages.ts";
 /** Passages that a small model reads along with a question. */
 const HITS = 5;
 
+/** Found out only after Started: a model was there, and does not fit into memory, or the tools not into it. */
+const NO_TOOLS = "answered without tools: the local model could not choose any";
+
 /** What a turn tells, and how it asks. */
 export interface TurnVoice {
   started(meta: TurnMeta): void;
@@ -137,7 +140,7 @@ export class Turn {
 
   async #useTools(context: string, provenance: readonly string[]): Promise<readonly PassResult[]> {
     const { request, caller, signal } = this.#query;
-    const { calls, results } = await this.#options.agentPass.run(
+    const { isAvailable, calls, results } = await this.#options.agentPass.run(
       {
         prompt: request.prompt,
         context,
@@ -148,7 +151,8 @@ export class Turn {
       },
       signal,
     );
-    this.#query.progress = { ...this.#query.progress, calls };
+    const note = isAvailable ? "" : NO_TOOLS;
+    this.#query.progress = { ...this.#query.progress, calls, note };
     return results;
   }
 

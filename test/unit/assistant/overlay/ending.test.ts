@@ -7,9 +7,10 @@ import {
   question,
   REMOTE_MODEL,
   refusalOf,
+  text,
   thinking,
 } from "../../../support/overlay-world.ts";
-import { forever } from "../../../support/scripted-service.ts";
+import { accepted, forever, Gate } from "../../../support/scripted-service.ts";
 
 describe("places", () => {
   test("4 run and 16 wait; the next one is refused until one has ended", async () => {
@@ -89,6 +90,22 @@ describe("Cancel", () => {
     await world.settle();
     expect(world.story(early)).toBe("cancelled/cancelled");
     expect(world.finished(early)?.message).toBe("Cancel was called");
+  });
+
+  test("is the end also where a model talks on", async () => {
+    const world = overlayWorld();
+    const gate = new Gate();
+    world.inference.script = async function* () {
+      yield accepted;
+      await gate.opened;
+      yield text("late");
+    };
+    const id = await world.ask();
+    world.overlay.cancel(id, asker);
+    gate.open();
+    await world.settle();
+    expect(world.inference.running).toBe(0);
+    expect(world.story(id)).toBe("started cancelled/cancelled");
   });
 
   test("is no mistake for an own query that has ended, and is one for anybody else's", async () => {

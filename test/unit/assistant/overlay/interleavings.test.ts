@@ -17,6 +17,7 @@ test("whatever happens in whatever order, each query is told of in order, and no
         active: 0,
         pending_confirmations: 0,
       });
+      expect(await run.runningOfNine()).toBe(4);
       await run.world[Symbol.asyncDispose]();
     }),
     { numRuns: RUNS },

@@ -55,10 +55,11 @@ describe("a turn", () => {
     expect(world.passTurns).toEqual([]);
   });
 
-  test("is told of later than its id is known", () => {
+  test("is told of in a later turn than its id is known in", async () => {
     const world = overlayWorld();
     expect(world.overlay.ask(question(), asker)).toBe(1);
     expect(world.overlay.ask(question(), asker)).toBe(2);
+    for (let at = 0; at < 100; at += 1) await Promise.resolve();
     expect(world.told).toEqual([]);
   });
 
@@ -155,6 +156,17 @@ describe("a turn", () => {
     expect(world.meta(id)?.unavailable).toEqual(["tools"]);
     expect(world.passTurns).toEqual([]);
     expect(world.finished(id)?.status).toBe("completed");
+  });
+
+  test("says at the end where the local model turned out not to be able to choose any", async () => {
+    const world = overlayWorld();
+    world.pass = async () => ({ isAvailable: false, calls: [], results: [] });
+    const id = await world.ask({ lane: "agent" });
+    expect(world.meta(id)?.unavailable).toEqual([]);
+    expect(world.finished(id)).toMatchObject({
+      status: "completed",
+      message: "answered without tools: the local model could not choose any",
+    });
   });
 
   test("tells whole code points without the character 0, and no thoughts", async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AssistantError } from "../../../../src/assistant/errors.ts";
 import { asker, overlayWorld, REMOTE_MODEL } from "../../../support/overlay-world.ts";
+import { Gate } from "../../../support/scripted-service.ts";
 
 describe("the frontend's window", () => {
   test("comes up where a person is asked and cannot see it, and goes when nothing waits", async () => {
@@ -35,6 +36,27 @@ describe("the frontend's window", () => {
     world.overlay.respond(second, false, asker);
     await world.settle();
     expect(world.ui.calls).toEqual([`summon "" ${second}`, 'summon "more"']);
+  });
+
+  test("that is found only when nothing is asked any more is asked nothing", async () => {
+    const world = overlayWorld();
+    const gate = new Gate();
+    world.ui.owner = ":1.30";
+    world.ui.connection = async () => {
+      await gate.opened;
+      return ":1.30";
+    };
+    const id = await world.ask({ modelHint: REMOTE_MODEL });
+    world.overlay.callerGone(asker.connection);
+    await world.settle();
+    gate.open();
+    await world.settle();
+    expect(world.of(id).map(({ kind, to }) => `${kind} ${to}`)).toEqual([
+      "started :1.7",
+      "needed :1.7",
+      "finished :1.7",
+    ]);
+    expect(world.ui.calls).toEqual([]);
   });
 
   test("that fails, or asks itself, costs nobody anything", async () => {
