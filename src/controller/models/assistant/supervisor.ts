@@ -4,22 +4,25 @@ import type { AssistantSettings } from "../../../base/config.ts";
 import type { Environment } from "../../../base/environment.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
-import { AssistantChild } from "./assistant-child.ts";
+import { DaemonChild } from "../../daemons/daemon-child.ts";
+import { RestartPause } from "../../daemons/restart-pause.ts";
 import { assistantCommand, markOf, type Outfit, whose } from "./command.ts";
 import type { AssistantIdentity } from "./control-answers.ts";
 import type { ControlCalls } from "./control-calls.ts";
 import type { AssistantDaemon, AssistantReport } from "./port.ts";
 import { endProcess, isAlive, isGoneWithin, lookForDaemon } from "./running-daemon.ts";
 
-/** The first wait before a start after an end, doubled with each that follows, in milliseconds. */
-const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 60_000;
-/** An assistant that was up this long and ends then has not failed before. */
-const HEALTHY_MS = 60_000;
 /** How often a daemon is asked that is no child of ours, so that nothing tells when it ends. */
 const WATCH_MS = 2_000;
 /** `berth up` ends within five seconds, and this is not all that it has to do. */
 const GRACE_MS = 4_000;
+/** In what the assistant advises. */
+const flags = {
+  "--port": "--assistant-port",
+  "--data-dir": "--assistant-data-dir",
+  "--memory": "--assistant-memory",
+};
 
 /** What happened to the assistant, to be recorded as an event of Berth itself. */
 export interface AssistantEvent {
@@ -74,7 +77,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   };
   /** What is ours to end. */
   #end: (() => Promise<void>) | undefined;
-  #failures = 0;
+  readonly #pause = new RestartPause({ longestMs: LONGEST_WAIT_MS });
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -125,10 +128,11 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   async #runChild(signal: AbortSignal): Promise<End> {
     const { clock, environment } = this.#options;
     let upSince: number | undefined;
-    const child = new AssistantChild({
+    const child = new DaemonChild({
       command: assistantCommand(this.#options, this.#mark),
       environment,
       clock,
+      flags,
       onReady: (url) => {
         if (signal.aborted) return;
         upSince = clock.now();
@@ -202,7 +206,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
       },
     );
     await this.#untilGone(daemon, signal);
-    this.#failures = 0;
+    this.#pause.reset();
   }
 
   /** One that is busy or stopped does not answer, and is there all the same. */
@@ -230,9 +234,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
 
   async #wait({ reason, heldMs }: End, signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
-    if (heldMs >= HEALTHY_MS) this.#failures = 0;
-    const waitMs = Math.min(FIRST_WAIT_MS * 2 ** this.#failures, LONGEST_WAIT_MS);
-    this.#failures++;
+    const waitMs = this.#pause.after(heldMs);
     logger.warn({ reason, retryInMs: waitMs }, "the assistant is not up");
     this.#change(
       {

@@ -1,28 +1,28 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { type Clock, delay } from "../../../base/clock.ts";
-import type { Environment } from "../../../base/environment.ts";
-import { messageOf } from "../../../base/errors.ts";
-import { isParentMessage } from "../../../base/parent-message.ts";
-
-/** Flags of `berth assistant` that are written otherwise for `berth up`, in what the assistant advises. */
-const OUR_FLAGS = /--(?=(port|data-dir|memory)\b)/g;
+import { type Clock, delay } from "../../base/clock.ts";
+import type { Environment } from "../../base/environment.ts";
+import { messageOf } from "../../base/errors.ts";
+import { isParentMessage } from "../../base/parent-message.ts";
 
 /**
- * The assistant as a process of our own. In a process group of its own, so that a Ctrl-C is ours to pass
- * on; its log lines go where ours go. It outlives us where we are killed.
+ * A daemon of Berth's as a process of our own. In a process group of its own, so that a Ctrl-C is ours to pass
+ * on; its log lines go where ours go. Where we are killed it is not: it sees its channel to us close.
  */
-export class AssistantChild {
+export class DaemonChild {
   /** Why it ended, in a sentence for people without a full stop; never rejects. */
   readonly ended: Promise<string>;
   /** Undefined where the system would not start it. */
   readonly #child: ChildProcess | undefined;
   readonly #clock: Clock;
 
-  /** `command`: the program and its arguments. `onReady`: with the URL at which it answers. */
   constructor(options: {
+    /** The program and its arguments. */
     readonly command: readonly string[];
     readonly environment: Environment;
     readonly clock: Clock;
+    /** Flags that it advises, by how `berth up` has them: `--port` to `--assistant-port`. */
+    readonly flags: Readonly<Record<string, string>>;
+    /** With the URL at which it answers. */
     readonly onReady: (url: string) => void;
   }) {
     const [program = "", ...args] = options.command;
@@ -48,7 +48,7 @@ export class AssistantChild {
         return;
       }
       const hint = message.hint === null ? "" : `; ${message.hint}`;
-      failure = `${message.message}${hint.replaceAll(OUR_FLAGS, "--assistant-")}`;
+      failure = `${message.message}${hint.replaceAll(/--[a-z][a-z-]*/g, (flag) => options.flags[flag] ?? flag)}`;
     });
     this.ended = new Promise((resolve) => {
       // After its last message, which may come after its exit.
