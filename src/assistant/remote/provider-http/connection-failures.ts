@@ -1,3 +1,4 @@
+import { errors } from "undici";
 import { AssistantError } from "../../errors.ts";
 
 /** What somebody connects to, for messages. */
@@ -27,17 +28,14 @@ export function notConnected(named: Named, error: unknown): AssistantError {
 
 /** Of a connection that was there, before the head of the answer. `bytes` of an answer came. */
 export function noAnswer(named: Named, error: unknown, bytes: number): AssistantError {
-  if (bytes === 0 && !isNonsense(systemCode(error)))
-    return unreachable(named, "it ended the connection without an answer");
-  return badResponse(named, notHttp(systemCode(error)));
+  return bytes === 0
+    ? unreachable(named, "it ended the connection without an answer")
+    : badResponse(named, notHttp(error));
 }
 
 /** In the body of an answer. */
 export function cutOff(named: Named, error: unknown): AssistantError {
-  const code = systemCode(error);
-  // The end of the connection in the middle of a chunk.
-  if (isNonsense(code) && code !== "HPE_INVALID_EOF_STATE")
-    return badResponse(named, notHttp(code));
+  if (isNonsense(error)) return badResponse(named, notHttp(error));
   return new AssistantError(
     "cut_off",
     `the provider ${named.providerId} ended the connection in the middle of its answer`,
@@ -51,12 +49,13 @@ export function badResponse(named: Named, what: string): AssistantError {
   );
 }
 
-function isNonsense(code: string): boolean {
-  return code.startsWith("HPE_") || code === "UND_ERR_HEADERS_OVERFLOW";
+/** `data` is what the parser could not read; of an end in the middle of a chunk nothing is left. */
+function isNonsense(error: unknown): boolean {
+  return error instanceof errors.HTTPParserError && "data" in error && error.data !== "";
 }
 
-function notHttp(code: string): string {
-  return code === "UND_ERR_HEADERS_OVERFLOW" ? "headers without end" : "no HTTP";
+function notHttp(error: unknown): string {
+  return error instanceof errors.HeadersOverflowError ? "headers without end" : "no HTTP";
 }
 
 function systemCode(error: unknown): string {

@@ -1,0 +1,282 @@
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { createGzip } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { chatOf, KEY, ProviderWorld, textOf } from "../../../../support/provider/provider-world.ts";
+import { refusedBy } from "../../../../support/provider/refused-by.ts";
+import { redirect } from "../../../../support/provider/turns.ts";
+
+const BOMB_BYTES = 256 * 2 ** 20;
+
+describe.each([
+  ["http", false],
+  ["https", true],
+])("over %s", (_, tls) => {
+  let world: ProviderWorld;
+  beforeAll(async () => {
+    world = await ProviderWorld.start({ tls });
+  });
+  afterAll(() => world[Symbol.asyncDispose]());
+
+  const raw = (bytes: string, afterwards: "end" | "cut" | "hang" = "hang") =>
+    world.provider.next({ type: "raw", bytes, afterwards });
+
+  it("asks as the convention says, and gives the answer piece by piece", async () => {
+    const answer = await world.open({ body: chatOf("two words", { stream: true }) });
+    const text = await textOf(answer);
+
+    expect(answer).toMatchObject({ status: 200, contentType: "text/event-stream" });
+    expect(text).toContain('"content":" words"');
+    expect(text).toMatch(/data: \[DONE\]\n\n$/);
+    const asked = world.provider.requests.at(-1);
+    expect(asked).toMatchObject({ method: "POST", path: "/v1/chat/completions" });
+    expect(asked?.body).toEqual(chatOf("two words", { stream: true }));
+    expect(asked?.headers).toMatchObject({
+      authorization: `Bearer ${KEY}`,
+      "content-type": "application/json",
+      "accept-encoding": "identity",
+    });
+  });
+
+  it("sends neither a key nor a body where there is none", async () => {
+    const answer = await world.open({ method: "GET", path: "/models", bearer: undefined });
+
+    expect(answer.contentType).toBe("application/json");
+    expect(JSON.parse(await textOf(answer))).toMatchObject({ object: "list" });
+    const asked = world.provider.requests.at(-1);
+    expect(asked).toMatchObject({ method: "GET", path: "/v1/models", text: "" });
+    expect(asked?.headers.authorization).toBeUndefined();
+    expect(asked?.headers["content-type"]).toBeUndefined();
+  });
+
+  it("keeps whole characters whole however the body is cut into chunks", async () => {
+    const body = Buffer.from("data: ä€😀\n\n");
+    const chunks = [...body].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join("");
+    const head = "HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked";
+    world.provider.next({
+      type: "raw",
+      bytes: Buffer.from(`${head}\r\n\r\n${chunks}0\r\n\r\n`, "latin1"),
+      afterwards: "hang",
+    });
+
+    expect(await world.text()).toBe("data: ä€😀\n\n");
+  });
+
+  it("takes an answer without a body", async () => {
+    world.provider.next({ type: "status", status: 204 });
+    const answer = await world.open();
+
+    expect(answer).toMatchObject({ status: 204, contentType: "" });
+    expect(await textOf(answer)).toBe("");
+  });
+
+  it("goes past what is said before the answer", async () => {
+    raw(
+      "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" +
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi",
+    );
+
+    expect(await world.text()).toBe("hi");
+  });
+
+  it("reads an answer that ends with its connection", async () => {
+    raw("HTTP/1.1 200 OK\r\ncontent-type: Application/JSON; charset=x\r\n\r\n{}", "end");
+    const answer = await world.open();
+
+    expect(answer.contentType).toBe("application/json");
+    expect(await textOf(answer)).toBe("{}");
+  });
+
+  it.each([
+    ["SSH", "SSH-2.0-OpenSSH_9.6\r\n", "hang"],
+    ["half a head", "HTTP/1.1 200 OK\r\ncontent-ty", "cut"],
+    ["half a word", "HT", "cut"],
+    ["a status of four digits", "HTTP/1.1 2000 OK\r\n\r\n", "hang"],
+    ["a status that is none", "HTTP/1.1 099 OK\r\n\r\n", "hang"],
+    [
+      "lengths that contradict",
+      "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+      "end",
+    ],
+    [
+      "a length and chunks",
+      "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+      "end",
+    ],
+    ["a length below zero", "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", "end"],
+    ["100 to who did not ask", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "hang"],
+    [
+      "another protocol",
+      "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
+      "hang",
+    ],
+    ["one endless header", `HTTP/1.1 200 OK\r\nx: ${"a".repeat(100_000)}`, "hang"],
+    ["endless headers", `HTTP/1.1 200 OK\r\n${"x: 1234567\r\n".repeat(10_000)}`, "hang"],
+    ["status 600", "HTTP/1.1 600 What\r\nconnection: close\r\ncontent-length: 0\r\n\r\n", "hang"],
+    ["status 304", "HTTP/1.1 304 Not Modified\r\nconnection: close\r\n\r\n", "hang"],
+  ] as const)("%s is no answer", async (_name, bytes, afterwards) => {
+    raw(bytes, afterwards);
+
+    expect(await refusedBy(world.text())).toMatchObject({ code: "bad_response" });
+  });
+
+  it.each([
+    [
+      "garbage between chunks",
+      "transfer-encoding: chunked\r\n\r\n2\r\nhi\r\nzz\r\n",
+      "hang",
+      "bad_response",
+    ],
+    [
+      "a chunk longer than it says",
+      "transfer-encoding: chunked\r\n\r\n2\r\nhi!\r\n0\r\n\r\n",
+      "hang",
+      "bad_response",
+    ],
+    ["a chunk without end", "transfer-encoding: chunked\r\n\r\nff\r\nhi", "end", "cut_off"],
+    ["no last chunk", "transfer-encoding: chunked\r\n\r\n2\r\nhi\r\n", "end", "cut_off"],
+    ["less than it said", "content-length: 10\r\n\r\nhi", "end", "cut_off"],
+    ["a reset", "content-length: 10\r\n\r\nhi", "cut", "cut_off"],
+  ] as const)("a body with %s", async (_name, rest, afterwards, code) => {
+    raw(`HTTP/1.1 200 OK\r\n${rest}`, afterwards);
+    const answer = await world.open();
+    let seen = "";
+    const error = await refusedBy(
+      (async () => {
+        for await (const piece of answer.body()) seen += Buffer.from(piece).toString();
+      })(),
+    );
+
+    expect(error.code).toBe(code);
+    // What came before is not lost.
+    expect(seen).toMatch(/^hi/);
+  });
+
+  it("gives up on a head that does not come, and on one that comes for ever", async () => {
+    world.provider.next({ type: "hang" });
+    expect(await refusedBy(world.open({ limits: { headMs: 30 } }))).toMatchObject({
+      code: "timeout",
+      message: "the provider acme has said nothing for 0.03 s",
+    });
+    raw("HTTP/1.1 103 Early Hints\r\n\r\n");
+    expect(await refusedBy(world.open({ limits: { headMs: 30 } }))).toMatchObject({
+      code: "timeout",
+    });
+    await world.untilQuiet();
+    expect(world.clock.pending).toBe(0);
+  });
+
+  it("gives up on a body that falls silent, after what came", async () => {
+    world.provider.next({
+      type: "chat",
+      text: ["one", "two"],
+      afterwards: { after: 1, do: "hang" },
+    });
+    const answer = await world.open({ limits: { silentMs: 30 } });
+    let seen = "";
+    const error = await refusedBy(
+      (async () => {
+        for await (const piece of answer.body()) seen += Buffer.from(piece).toString();
+      })(),
+    );
+
+    expect(error.code).toBe("timeout");
+    expect(seen).toContain('"content":"one"');
+    await world.untilQuiet();
+    expect(world.clock.pending).toBe(0);
+  });
+
+  it("is patient with a body that comes slowly, and with one who reads it slowly", async () => {
+    const pause = () => new Promise((resolve) => setTimeout(resolve, 40));
+    world.provider.next({ type: "chat", text: ["a", "b", "c", "d"], before: pause });
+    const slow = await world.text({ limits: { silentMs: 1_000, headMs: 1_000 } });
+    const answer = await world.open({ limits: { silentMs: 20 } });
+    await pause();
+
+    expect(slow).toContain("[DONE]");
+    expect(await textOf(answer)).toContain("[DONE]");
+  });
+
+  it("ends with a body that is too long, and reads no further", async () => {
+    world.provider.next({
+      type: "chat",
+      text: Array.from({ length: 100_000 }, () => "x".repeat(1_000)),
+    });
+    const error = await refusedBy(world.text({ limits: { bytesMax: 100_000 } }));
+
+    expect(error).toMatchObject({ code: "bad_response" });
+    expect(error.message).toContain("more than 100000 bytes");
+    await world.provider.until(({ requests }) => requests.at(-1)?.state === "left");
+  });
+
+  it("reads only so far ahead of who reads", async () => {
+    let sent = 0;
+    world.provider.next({
+      type: "chat",
+      text: Array.from({ length: 4_000 }, () => "x".repeat(10_000)),
+      before: (piece) => {
+        sent = piece;
+        return undefined;
+      },
+    });
+    const left = new AbortController();
+    const answer = await world.open({ signal: left.signal, limits: { bytesMax: 2 ** 30 } });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+
+    // What the system's own buffers hold, at most.
+    expect(sent).toBeLessThan(2_000);
+    left.abort(new Error("enough"));
+    await expect(textOf(answer)).rejects.toThrow("enough");
+  });
+
+  it("does not unpack anything", async () => {
+    const packed = await buffer(Readable.from(zeros(BOMB_BYTES)).pipe(createGzip({ level: 1 })));
+    const bomb = {
+      type: "status",
+      status: 200,
+      headers: { "content-encoding": "gzip" },
+      body: packed,
+    } as const;
+    world.provider.next(bomb, { ...bomb, status: 400 });
+    const before = process.memoryUsage().rss;
+
+    expect(await refusedBy(world.open())).toMatchObject({ code: "bad_response" });
+    expect(await refusedBy(world.open())).toMatchObject({ code: "invalid_request" });
+    expect(process.memoryUsage().rss - before).toBeLessThan(BOMB_BYTES / 2);
+  });
+
+  it("takes an encoding that is none", async () => {
+    raw(
+      "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-encoding: Identity\r\ncontent-length: 2\r\n\r\nhi",
+    );
+
+    expect(await world.text()).toBe("hi");
+  });
+
+  it.each([301, 302, 303, 307, 308])("follows no %i, and asks nobody else", async (status) => {
+    await using elsewhere = await ProviderWorld.start();
+    const sofar = world.provider.requests.length;
+    world.provider.next(
+      redirect(`${elsewhere.provider.baseUrl}/chat/completions?key=${KEY}`, status),
+    );
+    const error = await refusedBy(world.open());
+
+    expect(error).toMatchObject({ code: "bad_response", status });
+    expect(error.message).toContain(`redirects to ${elsewhere.provider.origin}`);
+    expect(error.message).not.toContain("key=");
+    expect(elsewhere.provider.connectionsEver).toBe(0);
+    expect(world.provider.requests.length - sofar).toBe(1);
+  });
+
+  it("makes no type of a header that is none", async () => {
+    for (const type of [`text/${KEY}`, "nonsense", "text/<b>", `x; ${KEY}`]) {
+      world.provider.next({ type: "status", status: 200, headers: { "content-type": type } });
+      expect((await world.open()).contentType).toBe("");
+    }
+  });
+});
+
+function* zeros(bytes: number): Generator<Buffer> {
+  const piece = Buffer.alloc(2 ** 20);
+  for (let sent = 0; sent < bytes; sent += piece.length) yield piece;
+}
