@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { AssistantError } from "../../src/assistant/errors.ts";
 import type { AnswerEvent, GenerateRequest } from "../../src/assistant/inference/service-port.ts";
 import { Consent } from "../../src/assistant/remote/consent.ts";
@@ -152,6 +153,8 @@ export function egressWorld(options: { readonly random?: () => number } = {}) {
     })();
     for (let turn = 0; !over.signal.aborted && turn < 200; turn++) await clock.advance(100);
     await running;
+    if (getEventListeners(signal, "abort").length > 0)
+      throw new Error("somebody still listens to the caller's signal");
     return { events, error };
   };
   return { log, clock, ledger, consent, book, http, service, run };

@@ -117,6 +117,10 @@ describe("answers as providers give them", () => {
     ],
     "a document, called a stream": [streamed(`\n  ${document({ content: "a" })}`)],
     "a document with a byte order mark": [streamed(`\uFEFF${document({ content: "a" })}`)],
+    "another finish behind the first": [
+      streamed(a, delta({}, "length"), stop, counted, done),
+      { reason: "length" },
+    ],
     length: [streamed(a, delta({}, "length"), counted, done), { reason: "length" }],
     max_tokens: [streamed(a, delta({}, "MAX_TOKENS"), counted, done), { reason: "length" }],
     ...Object.fromEntries(

@@ -358,6 +358,20 @@ describe("consent that is taken back", () => {
     expect(world.http.calls).toEqual([]);
   });
 
+  test("is what is told, also where the connection's end is heard of first", async () => {
+    const world = egressWorld();
+    const body = async function* () {
+      yield Buffer.from(delta({ content: "a" }));
+      world.consent.set("prompt", false);
+      throw cut;
+    };
+    const answer = { status: 200, contentType: "text/event-stream", body };
+    world.http.open = () => Promise.resolve(answer);
+    const { error } = await world.run(chatRequest);
+    expect(error).toMatchObject({ code: "consent_required" });
+    expect(world.book.statuses).toEqual(["ok"]);
+  });
+
   test("of an embedding too", async () => {
     const world = egressWorld();
     world.http.turns = [{ pieces: [never] }];
