@@ -97,6 +97,16 @@ describe("lists of models", () => {
     expect(await idsOf(world)).toEqual(["remote:acme:big"]);
   });
 
+  test("one that fails later is left out from then on", async () => {
+    const world = egressWorld();
+    world.http.turns = [list("big"), refused(500)];
+    expect(await idsOf(world)).toEqual(["remote:acme:big"]);
+    await world.clock.advance(11 * 60_000);
+    await world.service.models();
+    await world.clock.settle();
+    expect(await idsOf(world)).toEqual([]);
+  });
+
   test("without a ledger nobody is asked, and the rest of the list is not lost by it", async () => {
     const world = egressWorld();
     world.ledger.mode = "down";
