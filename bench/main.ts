@@ -1,4 +1,5 @@
 import { benchAgent } from "./agent.ts";
+import { benchCompanion } from "./companion.ts";
 import { benchCreate, withServer, writeApps } from "./create.ts";
 import { benchDeploy } from "./deploy.ts";
 import { benchDownload } from "./download.ts";
@@ -18,9 +19,9 @@ import { benchUpload } from "./upload.ts";
 /**
  * npm run bench: every figure against its floor in the same run. Needs `npm run build` first and an
  * engine, as `npm test` does; `deploy` and `ingress` need the program `caddy`. Names of benches as arguments run
- * only these: create, save, deploy, ingress, upload, apps, and ledger, grammar, inference, search and download,
- * which need no engine; ledger=1000000 sets how many entries are verified, search=20000 how many passages
- * are searched, inference=tiny takes that model alone.
+ * only these: create, save, deploy, ingress, upload, apps, and ledger, companion, grammar, inference, search and
+ * download, which need no engine; ledger=1000000 sets how many entries are verified, search=20000 how many passages
+ * are searched, companion=2000 how many turns are played, inference=tiny takes that model alone.
  */
 const wanted = new Map(
   process.argv.slice(2).map((word) => [word.split("=")[0], word.split("=")[1]]),
@@ -29,6 +30,7 @@ const runs = (name: string) => wanted.size === 0 || wanted.has(name);
 const withoutEngine = new Set<string | undefined>([
   "ledger",
   "agent",
+  "companion",
   "grammar",
   "inference",
   "model-start",
@@ -40,6 +42,8 @@ const figures: Figure[] = [];
 try {
   if (runs("ledger")) figures.push(...(await benchLedger(Number(wanted.get("ledger") ?? 100_000))));
   if (runs("agent")) figures.push(...(await benchAgent()));
+  if (runs("companion"))
+    figures.push(...(await benchCompanion(Number(wanted.get("companion") ?? 10_000))));
   if (runs("inference")) figures.push(...(await benchInference(wanted.get("inference"))));
   if (runs("model-start")) figures.push(...(await benchModelStart()));
   if (runs("download")) figures.push(...(await benchDownload()));

@@ -16,6 +16,8 @@ export interface StreamOptions {
   readonly body?: Readonly<Record<string, unknown>>;
   readonly signal?: AbortSignal;
   readonly onFirst?: () => void;
+  /** Each piece of the answer as it has come, and no more of it. */
+  readonly onText?: (text: string) => void;
 }
 
 /** One streamed chat, read by no more than it takes: clients' own cost is nobody's here. */
@@ -58,6 +60,7 @@ export function stream(url: string, options: StreamOptions): Promise<Streamed> {
             options.onFirst?.();
           }
           tokens += pieces;
+          options.onText?.(text);
         });
         response.once("end", () =>
           resolve({

@@ -164,6 +164,7 @@ describe("a provider behind TLS", () => {
       "egress.send",
     ]);
     expect(elsewhere.world.service.requests).toEqual([]);
+    expect(elsewhere.book.statuses.get("there")).toBe("ok");
   });
 
   test("gets tools, formats, samples and what it alone may know", async () => {

@@ -3,7 +3,8 @@ import type { AddressClass, Provider, ProviderStatus } from "../../../src/assist
 
 /** Providers that a test knows, each with its key. */
 export class ScriptedBook implements ProviderBook {
-  readonly statuses: [id: string, status: ProviderStatus][] = [];
+  /** The last of each: a bench asks ten thousand times. */
+  readonly statuses = new Map<string, ProviderStatus>();
   readonly #known = new Map<string, { provider: Provider; key: string | undefined }>();
 
   add(id: string, baseUrl: string, key?: string, addressClass: AddressClass = "loopback"): void {
@@ -25,6 +26,6 @@ export class ScriptedBook implements ProviderBook {
   }
 
   noteStatus(id: string, status: ProviderStatus): void {
-    this.statuses.push([id, status]);
+    this.statuses.set(id, status);
   }
 }

@@ -1,0 +1,84 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { Registry } from "prom-client";
+import { buildInferenceHttp } from "../../src/assistant/inference/http/server.ts";
+import { RoutedInference } from "../../src/assistant/inference/routing/routed-inference.ts";
+import { openLedger } from "../../src/assistant/ledger/ledger.ts";
+import { ProviderAddresses } from "../../src/assistant/remote/address/provider-addresses.ts";
+import { Consent } from "../../src/assistant/remote/consent.ts";
+import { RemoteInference } from "../../src/assistant/remote/egress/remote-inference.ts";
+import { ProviderConnections } from "../../src/assistant/remote/provider-http/provider-connections.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { ScriptedBook } from "../../test/support/provider/scripted-book.ts";
+import { ScriptedService } from "../../test/support/scripted-service.ts";
+
+/**
+ * The companion's HTTP surface with everything that a request to a provider passes, in a process of its own:
+ * `surface.ts <ledger directory> <provider's origin>`. Tells its URL, and then how it is whenever it is asked.
+ */
+const [dir = "", origin = ""] = process.argv.slice(2);
+const [clock, logger] = [systemClock, silentLogger];
+const ledger = await openLedger({ dir, clock, logger, version: "bench" });
+const book = new ScriptedBook();
+book.add("bench", `${origin}/v1`, "sk-bench");
+const addresses = new ProviderAddresses({ ownPorts: () => new Set() });
+const http = new ProviderConnections({ addresses, clock });
+const consent = new Consent(["prompt"]);
+const remote = new RemoteInference({ http, book, ledger, consent, clock, logger });
+const aliases = () => new Map([["best", ["remote:bench:model"]]]);
+const routed = new RoutedInference({
+  local: new ScriptedService(),
+  remote,
+  aliases,
+  clock,
+  logger,
+});
+const metrics = new Registry();
+const server = buildInferenceHttp({
+  service: routed,
+  routes: routed,
+  metrics,
+  version: "bench",
+  clock,
+  logger,
+});
+
+export interface SurfaceState {
+  /** After a collection, where "memory" was asked for. */
+  readonly heapBytes: number;
+  readonly rssBytes: number;
+  /** Of all its threads, since it began. */
+  readonly cpuMs: number;
+  /** Median of some appends of one entry each, one after the other. */
+  readonly appendMs: number;
+}
+
+setFlagsFromString("--expose-gc");
+const collect: () => void = runInNewContext("gc");
+
+async function state(isCollected: boolean): Promise<SurfaceState> {
+  const { user, system } = process.cpuUsage();
+  const took: number[] = [];
+  for (let turn = 0; turn < 11; turn += 1) {
+    const began = performance.now();
+    await ledger.append({ name: "egress.send", fields: { provider: "bench" } });
+    took.push(performance.now() - began);
+  }
+  if (isCollected) collect();
+  const { heapUsed, rss } = process.memoryUsage();
+  const appendMs = took.toSorted((a, b) => a - b)[5] ?? 0;
+  return { heapBytes: heapUsed, rssBytes: rss, cpuMs: (user + system) / 1000, appendMs };
+}
+
+async function end(): Promise<void> {
+  await server.close();
+  await remote[Symbol.asyncDispose]();
+  await http[Symbol.asyncDispose]();
+  await ledger[Symbol.asyncDispose]();
+  process.exit();
+}
+
+process.on("message", (word) => void state(word === "memory").then((told) => process.send?.(told)));
+process.once("disconnect", () => void end());
+process.send?.(await server.listen({ host: "127.0.0.1", port: 0 }));
