@@ -1,0 +1,190 @@
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { withoutKey } from "../../../../../src/assistant/remote/provider-http/key-scrub.ts";
+import { ProviderRefusal } from "../../../../../src/assistant/remote/provider-http/provider-refusal.ts";
+import { wordsOf } from "../../../../../src/assistant/remote/provider-http/provider-words.ts";
+import { KEY, ProviderWorld } from "../../../../support/provider/provider-world.ts";
+import { refusedBy } from "../../../../support/provider/refused-by.ts";
+import { refusal } from "../../../../support/provider/turns.ts";
+
+let world: ProviderWorld;
+beforeAll(async () => {
+  world = await ProviderWorld.start();
+});
+afterAll(() => world[Symbol.asyncDispose]());
+
+it.each([
+  [400, "invalid_request"],
+  [401, "unauthorized"],
+  [402, "rate_limited"],
+  [403, "unauthorized"],
+  [404, "model_not_found"],
+  [405, "invalid_request"],
+  [408, "timeout"],
+  [409, "invalid_request"],
+  [413, "invalid_request"],
+  [422, "invalid_request"],
+  [429, "rate_limited"],
+  [500, "provider_failed"],
+  [502, "provider_failed"],
+  [503, "provider_failed"],
+  [504, "provider_failed"],
+  [529, "provider_failed"],
+])("%i is %s, in the provider's own words", async (status, code) => {
+  world.provider.next(refusal(status, "the reason\n  is this", { "retry-after": "7" }));
+  const error = await refusedBy(world.open());
+
+  expect(error).toBeInstanceOf(ProviderRefusal);
+  expect(error).toMatchObject({ code, status, retryAfterSeconds: 7 });
+  expect(error.message).toMatch(/^the provider acme .*\. It says: the reason is this$/);
+});
+
+it("leaves the connection for the next request", async () => {
+  await using own = await ProviderWorld.start();
+  own.provider.next(refusal(429, "slowly"), refusal(500, "broken"));
+  await refusedBy(own.open());
+  await refusedBy(own.open());
+  await own.text();
+
+  expect(own.provider.connectionsEver).toBe(1);
+});
+
+it("reads Retry-After as seconds and as a date, and nothing else", async () => {
+  const secondsOf = async (value: string) => {
+    world.provider.next(refusal(429, "slowly", { "retry-after": value }));
+    return (await refusedBy(world.open())).retryAfterSeconds;
+  };
+
+  expect(await secondsOf("120")).toBe(120);
+  expect(await secondsOf("0")).toBe(0);
+  const inAnHour = await secondsOf(new Date(Date.now() + 3_600_000).toUTCString());
+  expect(inAnHour).toBeGreaterThan(3_590);
+  expect(inAnHour).toBeLessThanOrEqual(3_600);
+  expect(await secondsOf(new Date(0).toUTCString())).toBe(0);
+  expect(await secondsOf("999999999")).toBe(86_400);
+  expect(await secondsOf("soon")).toBeUndefined();
+});
+
+describe("words", () => {
+  it.each([
+    ['{"error":{"message":"no"}}', "no"],
+    ['{"error":"no"}', "no"],
+    ['{"message":"no"}', "no"],
+    ['{"detail":"no"}', "no"],
+    ['{"error":{"message":42}}', undefined],
+    ['{"a":1}', undefined],
+    ["[]", undefined],
+    ['"no"', "no"],
+    ["plain\r\n\ttext ", "plain text"],
+    ["", undefined],
+    ["   \n ", undefined],
+    ["<!DOCTYPE html><html><body>502</body></html>", undefined],
+    ["\u001b[31mred\u001b[0m \u202eover\u2066", "[31mred [0m over"],
+  ])("of %j are %j", (body, words) => {
+    expect(wordsOf(body, KEY)).toBe(words);
+  });
+
+  it("are 300 characters at most, and whole ones", () => {
+    expect([...(wordsOf("😀".repeat(1_000), KEY) ?? "")]).toHaveLength(300);
+    expect(wordsOf("a".repeat(299), KEY)).toBe("a".repeat(299));
+  });
+
+  it("of an endless or a hung body are what came of it", async () => {
+    world.provider.next({ type: "status", status: 400, body: "y".repeat(10 * 2 ** 20) });
+    expect((await refusedBy(world.open())).message).toMatch(/It says: y{299}…$/);
+
+    world.provider.next({
+      type: "raw",
+      bytes: "HTTP/1.1 401 No\r\ncontent-length: 100\r\n\r\nnot you",
+      afterwards: "hang",
+    });
+    const error = await refusedBy(world.open({ limits: { silentMs: 30 } }));
+    expect(error).toMatchObject({ code: "unauthorized", status: 401 });
+    expect(error.message).toMatch(/It says: not you$/);
+  });
+});
+
+describe("the key", () => {
+  const base64 = Buffer.from(KEY).toString("base64");
+  it.each([
+    ["as it is", KEY],
+    ["with Bearer", `Bearer ${KEY}`],
+    ["its beginning", KEY.slice(0, 12)],
+    ["its middle", `…${KEY.slice(9, 25)}…`],
+    ["its end", `****${KEY.slice(-8)}`],
+    ["with its middle left out", `${KEY.slice(0, 8)}...${KEY.slice(-8)}`],
+    ["twice", `${KEY}${KEY}`],
+    ["in Base64", base64],
+    ["in a URL", `https://x/?k=${encodeURIComponent(KEY)}`],
+    ["at the place where the words end", "z".repeat(290) + KEY],
+  ])("is not in the words: %s", async (_, echo) => {
+    const bodies = [
+      JSON.stringify({ error: { message: `wrong key: ${echo} given` } }),
+      `wrong key: ${echo} given`,
+      JSON.stringify({ error: { message: [...echo].join("") } }),
+    ];
+    for (const body of bodies) {
+      world.provider.next({
+        type: "status",
+        status: 401,
+        body,
+        headers: { "www-authenticate": `Bearer ${KEY}`, "x-key": KEY },
+      });
+      const error = await refusedBy(world.open());
+      expect(partsIn(JSON.stringify([error, error.message, error.stack, error.cause]))).toEqual([]);
+    }
+  });
+
+  it("is in no redirect", async () => {
+    const to = `https://${KEY.slice(0, 20)}.example/${KEY}`;
+    world.provider.next({ type: "status", status: 307, headers: { location: to } });
+
+    expect(partsIn((await refusedBy(world.open())).message)).toEqual([]);
+  });
+
+  it("is in nothing that is said of what is no HTTP", async () => {
+    world.provider.next({ type: "raw", bytes: `${KEY}\r\n\r\n`, afterwards: "hang" });
+    const error = await refusedBy(world.open());
+
+    expect(error.code).toBe("bad_response");
+    expect(error.cause).toBeUndefined();
+    expect(partsIn(error.message + String(error.stack))).toEqual([]);
+  });
+
+  it("never is, wherever its parts stand", () => {
+    const key = fc.string({ unit: "grapheme-ascii", minLength: 1, maxLength: 60 });
+    const echo = fc.tuple(key, fc.array(fc.oneof(fc.string(), fc.tuple(fc.nat(60), fc.nat(60)))));
+    fc.assert(
+      fc.property(echo, ([secret, pieces]) => {
+        const text = pieces
+          .map((piece) => (typeof piece === "string" ? piece : secret.slice(...piece)))
+          .join("");
+        const clean = withoutKey(text, secret).replaceAll("[key]", "\u0000");
+        const length = Math.min(8, secret.length);
+        for (let at = 0; at + length <= secret.length; at++)
+          expect(clean).not.toContain(secret.slice(at, at + length));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it("takes nothing else away", () => {
+    expect(withoutKey("the model sk-other is unknown", KEY)).toBe("the model sk-other is unknown");
+    expect(withoutKey(`a ${KEY} b`, KEY)).toBe("a [key] b");
+    expect(withoutKey("anything", undefined)).toBe("anything");
+  });
+
+  it.each(["line\nbreak", "sp ace", "ümlaut", "", "nul\u0000"])("cannot be %j", async (bearer) => {
+    const before = world.provider.requests.length;
+
+    expect(await refusedBy(world.open({ bearer }))).toMatchObject({ code: "unauthorized" });
+    expect(world.provider.requests).toHaveLength(before);
+  });
+});
+
+/** Parts of the key of eight characters. */
+function partsIn(text: string): readonly string[] {
+  return Array.from({ length: KEY.length - 7 }, (_, at) => KEY.slice(at, at + 8)).filter((part) =>
+    text.includes(part),
+  );
+}
