@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { TestAuthority } from "../../../../support/provider/certificates.ts";
 import { ProviderWorld } from "../../../../support/provider/provider-world.ts";
 import { refusedBy } from "../../../../support/provider/refused-by.ts";
@@ -30,6 +30,8 @@ it("nobody trusts whom only a certificate itself vouches for, whatever the envir
   const authority = await TestAuthority.create();
   const certificate = await authority.issue();
   await using world = await ProviderWorld.start({ certificate });
+  vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
+  onTestFinished(() => void vi.unstubAllEnvs());
 
   const error = await refusedBy(world.open());
   expect(error).toMatchObject({ code: "unreachable" });
