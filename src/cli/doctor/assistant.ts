@@ -25,6 +25,19 @@ export function assistantFinding({ state, url, pid, message }: SystemInfo["assis
   );
 }
 
+/** What a server that runs says of the companion that it starts; what the bus says is looked at elsewhere. */
+export function companionFindings({ state, message }: SystemInfo["companion"]): Finding[] {
+  if (state !== "waiting") return [];
+  return [
+    finding(
+      "companion",
+      "warn",
+      `the server could not start it: ${message ?? "its log says why"}`,
+      "the server goes on without it; --companion off leaves it out",
+    ),
+  ];
+}
+
 /** Without a server: whether one could start its assistant. */
 export async function checkAssistantAhead({ config }: Patient): Promise<Finding[]> {
   const { assistant } = config;

@@ -121,7 +121,7 @@ function wellness(status: BusValue | undefined): Finding[] {
 
 /** What keeps the keys of remote providers. */
 function protection(state: BusValue | undefined): Finding[] {
-  const document: unknown = JSON.parse(String(state));
+  const document: unknown = JSON.parse(typeof state === "string" ? state : "null");
   const found = memberOf(document, "protection");
   return memberOf(found, "state") === "locked"
     ? [

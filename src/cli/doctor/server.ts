@@ -5,7 +5,7 @@ import { createClient } from "../../client/client.ts";
 import { localToken, readReadyFile } from "../connect.ts";
 import { formatDurationMs } from "../output/age.ts";
 import { isAlive } from "../process.ts";
-import { assistantFinding, checkAssistantAhead } from "./assistant.ts";
+import { assistantFinding, checkAssistantAhead, companionFindings } from "./assistant.ts";
 import { type Finding, finding, type Patient, systemCode } from "./check.ts";
 import { checkIngressAhead, ingressFinding } from "./ingress.ts";
 import { portHolder, tryToListen } from "./ports.ts";
@@ -62,6 +62,7 @@ export async function checkServer(patient: Patient): Promise<Finding[]> {
           ),
       ingressFinding(info.ingress, patient),
       assistantFinding(info.assistant),
+      ...companionFindings(info.companion),
     ];
   } catch (error) {
     return [

@@ -38,7 +38,9 @@ it("every example is a line that berth understands", () => {
     const flags = words
       .filter((word) => word.startsWith("-") && word !== "-")
       .map((word) => word.split("=")[0]);
-    const known = [...path.options, ...program.options].flatMap(({ short, long }) => [short, long]);
+    // A verb's flags hold for the verbs below it, as those of the program do.
+    const above = [path, path.parent, program].flatMap((command) => command?.options ?? []);
+    const known = above.flatMap(({ short, long }) => [short, long]);
     for (const flag of flags)
       expect({ line, known }).toEqual({ line, known: expect.arrayContaining([flag]) });
   }
