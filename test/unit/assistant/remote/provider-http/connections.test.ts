@@ -60,7 +60,9 @@ it("does not keep more connections than it needs", async () => {
   await using world = await ProviderWorld.start();
   await Promise.all(Array.from({ length: 30 }, () => world.text()));
 
-  await world.provider.until(({ connections }) => connections <= 8);
+  expect(world.provider.connectionsEver).toBe(30);
+  await world.provider.until(({ connections }) => connections === 8);
+  expect(await world.text()).toContain("[DONE]");
 });
 
 it("keeps no connection that the provider wants to end", async () => {
