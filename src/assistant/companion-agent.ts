@@ -5,6 +5,7 @@ import type { Clock } from "../base/clock.ts";
 import type { CompanionConfig } from "../base/companion-config.ts";
 import type { Logger } from "../base/logger.ts";
 import type { SessionBus } from "../base/session-bus/port.ts";
+import { serveAgent } from "./agent/bus.ts";
 import { Agent } from "./agent/calls/agent.ts";
 import { Discovery } from "./agent/discover/discovery.ts";
 import { manifestDirectories } from "./agent/manifests/directories.ts";
@@ -15,11 +16,15 @@ import { StartersInOrder } from "./agent/mcp/activation/starters-in-order.ts";
 import { SystemdUnitStarter } from "./agent/mcp/activation/systemd-unit.ts";
 import { defaultLimits } from "./agent/mcp/limits.ts";
 import { McpApps } from "./agent/mcp/mcp-apps.ts";
+import type { Bus } from "./bus/port.ts";
 import type { ContextEmbedder } from "./context/port.ts";
 import type { Ledger } from "./ledger/port.ts";
 import type { LiveSettings } from "./live-settings.ts";
 
 export interface CompanionAgentParts {
+  readonly bus: Bus;
+  /** What Ping answers: `berth 0.1.0`. */
+  readonly daemon: string;
   readonly ledger: Ledger;
   /** Asks the bus for services of apps. */
   readonly sessionBus: SessionBus;
@@ -35,13 +40,13 @@ export function appsDir(config: CompanionConfig): string {
   return join(config.runtimeDir, "apps");
 }
 
-/** Tools, the apps behind them, and the rules of the person whose companion it is. */
+/** Tools, the apps behind them, and the rules of the person whose companion it is. Put on the bus, too. */
 export async function openCompanionAgent(
   config: CompanionConfig,
   parts: CompanionAgentParts,
   starting: Cleanup,
 ): Promise<{ readonly agent: Agent; readonly registry: ManifestRegistry }> {
-  const { ledger, sessionBus, embedder, settings, clock, logger } = parts;
+  const { bus, daemon, ledger, sessionBus, embedder, settings, clock, logger } = parts;
   const registry = starting.use(
     new ManifestRegistry({
       directories: manifestDirectories(config.environment, config.homeDirectory),
@@ -54,32 +59,33 @@ export async function openCompanionAgent(
   const ownApps = starting.use(
     new CommandStarter({ commands: new Map([berthApps(config)]), clock, logger }),
   );
-  const bus = { bus: () => sessionBus, clock, timeoutMs: defaultLimits.activationMs };
+  const asking = { bus: () => sessionBus, clock, timeoutMs: defaultLimits.activationMs };
   const apps = starting.use(
     new McpApps({
       socketsDir: appsDir(config),
       activator: new StartersInOrder([
         ownApps,
-        new BusServiceStarter(bus),
-        new SystemdUnitStarter(bus),
+        new BusServiceStarter(asking),
+        new SystemdUnitStarter(asking),
       ]),
       clock,
       logger,
     }),
   );
   const discovery = starting.use(new Discovery({ registry, embedder, clock, logger }));
-  const agent = starting.use(
-    await Agent.open({
-      registry,
-      apps,
-      ledger,
-      rules: () => settings.current(),
-      discover: (query, signal) => discovery.discover(query, signal),
-      dir: config.dataDir,
-      clock,
-      logger,
-    }),
-  );
+  const agent = await Agent.open({
+    registry,
+    apps,
+    ledger,
+    rules: () => settings.current(),
+    discover: (query, signal) => discovery.discover(query, signal),
+    dir: config.dataDir,
+    clock,
+    logger,
+  });
+  // It leaves the bus last, so that it is told how its calls end.
+  starting.defer(serveAgent({ bus, service: agent, daemon }));
+  starting.use(agent);
   return { agent, registry };
 }
 

@@ -5,18 +5,24 @@ import { packageVersion } from "../base/package-version.ts";
 import type { SessionBus } from "../base/session-bus/port.ts";
 import type { ToolRegistry } from "./agent/manifest.ts";
 import type { AgentService } from "./agent/port.ts";
+import type { Bus } from "./bus/port.ts";
 import type { CompanionRemote } from "./companion-remote.ts";
 import type { ContextService } from "./context/port.ts";
 import { dataClasses } from "./data-class.ts";
+import { AssistantError } from "./errors.ts";
 import type { RoutedInference } from "./inference/routing/routed-inference.ts";
 import type { InferenceService } from "./inference/service-port.ts";
 import type { OpenLedger } from "./ledger/ledger.ts";
 import { LocalAgentPass } from "./overlay/agent-pass/local-agent-pass.ts";
+import { serveOverlay } from "./overlay/bus.ts";
 import type { OverlayFacts } from "./overlay/options.ts";
 import { Overlay } from "./overlay/overlay.ts";
 import { SessionBusUi } from "./overlay/ui/session-bus-ui.ts";
 
 export interface CompanionOverlayParts {
+  readonly bus: Bus;
+  /** What Ping answers: `berth 0.1.0`. */
+  readonly daemon: string;
   readonly local: InferenceService;
   readonly routed: RoutedInference;
   readonly remote: CompanionRemote;
@@ -31,29 +37,29 @@ export interface CompanionOverlayParts {
   readonly logger: Logger;
 }
 
-/** A person's questions: made of all the other rooms, and known to none of them. */
+/** A person's questions: made of all the other rooms, and known to none of them. Put on the bus, too. */
 export function openCompanionOverlay(parts: CompanionOverlayParts, starting: Cleanup): Overlay {
-  const { local, routed, remote, agent, registry, context, ledger, clock, logger } = parts;
-  const agentPass = starting.use(
-    new LocalAgentPass({ inference: local, agent, declarations: registry, logger }),
-  );
-  return starting.use(
-    new Overlay({
-      inference: routed,
-      routes: routed,
-      context,
-      remote: {
-        missing: (classes) => remote.consent.missing(classes),
-        knows: (id) => remote.providers.find(id) !== undefined,
-      },
-      agentPass,
-      ui: new SessionBusUi(parts.sessionBus),
-      ledger,
-      facts: factsOf(parts),
-      clock,
-      logger,
-    }),
-  );
+  const { bus, local, routed, remote, agent, registry, context, ledger, clock, logger } = parts;
+  const agentPass = new LocalAgentPass({ inference: local, agent, declarations: registry, logger });
+  const overlay = new Overlay({
+    inference: routed,
+    routes: routed,
+    context,
+    remote: {
+      missing: (classes) => remote.consent.missing(classes),
+      knows: (id) => remote.providers.find(id) !== undefined,
+    },
+    agentPass,
+    ui: new SessionBusUi(parts.sessionBus),
+    ledger,
+    facts: factsOf(parts),
+    clock,
+    logger,
+  });
+  // It leaves the bus last, so that the ends of its queries are told.
+  starting.defer(serveOverlay({ bus, service: overlay, daemon: parts.daemon }));
+  starting.use(agentPass);
+  return starting.use(overlay);
 }
 
 function factsOf({ local, remote, ledger, httpPort }: CompanionOverlayParts): OverlayFacts {
@@ -67,9 +73,16 @@ function factsOf({ local, remote, ledger, httpPort }: CompanionOverlayParts): Ov
         .state()
         .providers.filter(({ credential }) => credential.present)
         .map(({ id }) => id),
-    localModel: async () => {
-      const [model] = await local.models().catch(() => []);
-      return model?.id;
-    },
+    localModel: () => defaultModel(local),
   };
+}
+
+/** Undefined: there is none, or nobody who would have one. */
+async function defaultModel(local: InferenceService): Promise<string | undefined> {
+  try {
+    return (await local.models()).find(({ kind }) => kind !== "embedding")?.id;
+  } catch (error) {
+    if (error instanceof AssistantError && error.code === "no_model") return undefined;
+    throw error;
+  }
 }

@@ -13,7 +13,6 @@ import { sessionBusAddress } from "../base/session-bus/address.ts";
 import { connectSessionBus } from "../base/session-bus/connect.ts";
 import { BusCallError } from "../base/session-bus/port.ts";
 import { usualPorts } from "../base/usual-ports.ts";
-import { serveAgent } from "./agent/bus.ts";
 import { type OpenBus, openBus } from "./bus/open-bus.ts";
 import { appsDir, openCompanionAgent } from "./companion-agent.ts";
 import { openCompanionOverlay } from "./companion-overlay.ts";
@@ -32,7 +31,6 @@ import { type OpenLedger, openLedger } from "./ledger/ledger.ts";
 import { LiveSettings } from "./live-settings.ts";
 import { openLocalInference } from "./local-inference.ts";
 import { AwaitedEmbedder } from "./model-embedder.ts";
-import { serveOverlay } from "./overlay/bus.ts";
 import { serveRemote } from "./remote/bus.ts";
 import { listenOnLoopback, type Running, running } from "./running.ts";
 
@@ -72,6 +70,7 @@ export async function runCompanion(config: CompanionConfig): Promise<Running<Com
   await chmod(config.dataDir, 0o700).catch(() => {});
   await mkdir(config.runtimeDir, { recursive: true, mode: 0o700 });
 
+  const daemon = `berth ${version}`;
   const ledger = starting.use(await openLedger({ dir: config.dataDir, clock, logger, version }));
   const local = await openInference(config, { ledger, clock, logger }, starting);
   const { bus, sessionBus } = await openBuses(address, { clock, logger }, starting);
@@ -116,12 +115,14 @@ export async function runCompanion(config: CompanionConfig): Promise<Running<Com
   }
   const { agent, registry } = await openCompanionAgent(
     config,
-    { ledger, sessionBus, embedder: context.embedder, settings, clock, logger },
+    { bus, daemon, ledger, sessionBus, embedder: context.embedder, settings, clock, logger },
     starting,
   );
   let httpPort = 0;
-  const overlay = openCompanionOverlay(
+  openCompanionOverlay(
     {
+      bus,
+      daemon,
       local: local.service,
       routed: service,
       remote,
@@ -136,13 +137,18 @@ export async function runCompanion(config: CompanionConfig): Promise<Running<Com
     },
     starting,
   );
-  const daemon = `berth ${version}`;
-  starting.defer(serveAgent({ bus, service: agent, daemon }));
   starting.defer(serveContext({ bus, service: context, daemon }));
   starting.defer(serveRemote({ bus, service: remote.service, daemon }));
-  starting.defer(serveOverlay({ bus, service: overlay, daemon }));
   starting.use(
-    new InferenceObjects({ bus, service, runtimeDir: config.runtimeDir, clock, logger, daemon }),
+    // Sessions are of models that are here; what may leave goes by way of questions and 7778.
+    new InferenceObjects({
+      bus,
+      service: local.service,
+      runtimeDir: config.runtimeDir,
+      clock,
+      logger,
+      daemon,
+    }),
   );
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });

@@ -148,6 +148,10 @@ export class Turn {
         caller,
         model: this.#route.localModel,
         ask: (spec, withdrawn) => this.#voice.ask({ ...spec, kind: "call" }, withdrawn),
+        onCall: (call) => {
+          const { progress } = this.#query;
+          this.#query.progress = { ...progress, calls: [...progress.calls, call] };
+        },
       },
       signal,
     );

@@ -1,3 +1,6 @@
+/** Why what is over is aborted. One for all: an abort without a reason makes one with a stack each time. */
+export const OVER = new DOMException("it is over", "AbortError");
+
 /** An abort of its own for a part of something longer: it follows the parent's, and can be had alone. */
 export class OwnAbort implements Disposable {
   readonly #controller = new AbortController();
@@ -15,7 +18,7 @@ export class OwnAbort implements Disposable {
   }
 
   abort(): void {
-    this.#controller.abort();
+    this.#controller.abort(OVER);
   }
 
   [Symbol.dispose](): void {

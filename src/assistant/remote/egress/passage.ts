@@ -2,6 +2,7 @@ import { type DataClass, type Egress, promptOnly } from "../../data-class.ts";
 import { AssistantError } from "../../errors.ts";
 import type { Provider } from "../port.ts";
 import type { Leave } from "./outgoing.ts";
+import { OVER } from "./own-abort.ts";
 import type { ConsentRules } from "./port.ts";
 
 interface PassageOptions {
@@ -54,7 +55,7 @@ export class Passage implements Leave, Disposable {
 
   /** The request is over, or nobody wants more of it. */
   abort(): void {
-    this.#leaving.abort();
+    this.#leaving.abort(OVER);
   }
 
   /** What `error` comes from: the caller's giving up, consent taken back, or itself. */
