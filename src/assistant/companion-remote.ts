@@ -90,9 +90,8 @@ export async function openCompanionRemote(
       logins,
       addresses,
       listModels: (id, signal) => inference.listModels(id, signal),
+      disconnect: (id) => http.forget(id),
       ledger,
-      clock,
-      logger,
     }),
   );
   return { service, inference, providers, consent };

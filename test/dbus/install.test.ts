@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { companionBusNames } from "../../src/base/companion-names.ts";
 import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
 import { programOf, serviceText, unitText } from "../../src/cli/companion/install/install-texts.ts";
-import { type CliResult, berth } from "../support/cli.ts";
 import { endProcessOf } from "../support/bus-processes.ts";
+import { berth, type CliResult } from "../support/cli.ts";
 import { TestSessionBus } from "../support/session-bus.ts";
 
 let home: string;

@@ -13,7 +13,7 @@ import { Remote } from "../../src/assistant/remote/remote.ts";
 import type { SignInSink, SignIns } from "../../src/assistant/remote/sign-in/port.ts";
 import { RemoteStore } from "../../src/assistant/remote/store/remote-store.ts";
 import type { OAuthSession } from "../../src/assistant/remote/vault/port.ts";
-import { silentLogger } from "../../src/base/logger.ts";
+import { signInDefaults } from "../../src/base/sign-in-config.ts";
 import { FakeLedger } from "./fake-ledger.ts";
 import { FakeVault } from "./fake-vault.ts";
 import { VirtualClock } from "./virtual-clock.ts";
@@ -65,31 +65,19 @@ export class RemoteWorld implements AsyncDisposable {
   readonly consent = new Consent(this.store.allowed());
   readonly signIns = new ScriptedSignIns();
   readonly ended: string[] = [];
+  readonly disconnected: string[] = [];
   readonly credentials: Credentials;
   readonly providers: Providers;
   readonly remote: Remote;
 
   constructor() {
     const { clock, ledger, vault, store, consent, signIns } = this;
-    const logger = silentLogger;
-    const endpoints = {
-      openrouter: {
-        authorizeUrl: "https://openrouter.ai/auth",
-        exchangeUrl: "https://openrouter.ai/api/v1/auth/keys",
-        baseUrl: "https://openrouter.ai/api/v1",
-      },
-      huggingface: {
-        issuer: "https://huggingface.co",
-        clientId: undefined,
-        baseUrl: "https://router.huggingface.co/v1",
-      },
-    };
     const open = (sink: SignInSink) => Object.assign(signIns, { sink });
     const logins = new Logins({ open, ledger });
     const renewer = signIns;
     this.credentials = new Credentials({ vault, ledger, clock, renewer });
     this.providers = new Providers({
-      builtIn: builtInProviders(endpoints),
+      builtIn: builtInProviders(signInDefaults),
       store,
       describe: (id) => vault.describe(id),
       clock,
@@ -110,9 +98,8 @@ export class RemoteWorld implements AsyncDisposable {
         },
       },
       listModels: async (id) => [`${id}-model`],
+      disconnect: async (id) => void this.disconnected.push(id),
       ledger,
-      clock,
-      logger,
     });
     this.remote.subscribe({
       loginCompleted: (provider, isOk, detail) => this.ended.push(`${provider} ${isOk} ${detail}`),

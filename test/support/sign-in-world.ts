@@ -1,13 +1,13 @@
 import { request } from "node:http";
 import type { BuiltInProvider, LoginDetail } from "../../src/assistant/remote/port.ts";
-import type { SignInEndpoints } from "../../src/assistant/remote/sign-in/port.ts";
 import { OAuthSignIns } from "../../src/assistant/remote/sign-in/sign-ins.ts";
 import type { Credential, OAuthSession } from "../../src/assistant/remote/vault/port.ts";
 import { type Clock, systemClock } from "../../src/base/clock.ts";
 import type { LogFields, Logger } from "../../src/base/logger.ts";
+import type { SignInConfig } from "../../src/base/sign-in-config.ts";
 
 export interface SignInWorldOptions {
-  readonly openrouter?: SignInEndpoints["openrouter"];
+  readonly openrouter?: SignInConfig["openrouter"];
   readonly huggingface?: { readonly issuer: string; readonly clientId?: string };
   readonly clock?: Clock;
   readonly requestMs?: number;

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
+import type { SignInConfig } from "../../base/sign-in-config.ts";
 import type { AddressClass, BuiltInProvider, Provider } from "./port.ts";
-import type { SignInEndpoints } from "./sign-in/port.ts";
 
 const names: Readonly<Record<BuiltInProvider, string>> = {
   openrouter: "OpenRouter",
@@ -8,7 +8,7 @@ const names: Readonly<Record<BuiltInProvider, string>> = {
 };
 
 /** The providers that Berth can sign in at. */
-export function builtInProviders(endpoints: SignInEndpoints): readonly Provider[] {
+export function builtInProviders(endpoints: SignInConfig): readonly Provider[] {
   return builtInIds.map((id) => ({
     id,
     displayName: names[id],

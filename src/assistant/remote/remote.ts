@@ -1,5 +1,3 @@
-import type { Clock } from "../../base/clock.ts";
-import type { Logger } from "../../base/logger.ts";
 import { type Caller, sandboxedApp } from "../caller.ts";
 import { type DataClass, dataClasses } from "../data-class.ts";
 import { AssistantError } from "../errors.ts";
@@ -37,9 +35,9 @@ export interface RemoteOptions {
   readonly addresses: AddressRules;
   /** The ids of a provider's own list, asked for now. */
   readonly listModels: (id: string, signal: AbortSignal) => Promise<readonly string[]>;
+  /** Ends connections that are kept to a provider. */
+  readonly disconnect: (id: string) => Promise<void>;
   readonly ledger: Ledger;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 /** Providers, credentials and consent as a person changes them. */
@@ -99,6 +97,7 @@ export class Remote implements RemoteService, AsyncDisposable {
       // The key first: no key is ever left without the provider by which it could be removed.
       await credentials.clear(provider);
       providers.remove(id);
+      await this.#options.disconnect(id);
     });
   }
 

@@ -1,10 +1,10 @@
 import * as oauth from "oauth4webapi";
 import type { Clock } from "../../../base/clock.ts";
+import type { SignInConfig } from "../../../base/sign-in-config.ts";
 import { AssistantError } from "../../errors.ts";
 import type { OAuthSession } from "../vault/port.ts";
 import { codeFrom, onlyOne } from "./callback-parameters.ts";
 import { oauthFailure, refreshError } from "./oauth-errors.ts";
-import type { SignInEndpoints } from "./port.ts";
 import type { SignInProtocol, StartedSignIn } from "./protocol.ts";
 import type { ProviderRequest, ProviderRequests } from "./provider-requests.ts";
 import { isSame, randomPathSegment, tokenFrom } from "./secrets.ts";
@@ -19,11 +19,11 @@ const EXPIRES_SECONDS_MAX = 10 * 365 * 86_400;
 
 /** OpenID Connect with code, PKCE, state, nonce and, where the provider tells it, `iss`. Hugging Face has it. */
 export class OpenIdConnectSignIn implements SignInProtocol {
-  readonly #endpoints: SignInEndpoints["huggingface"];
+  readonly #endpoints: SignInConfig["huggingface"];
   readonly #requests: ProviderRequests;
   readonly #clock: Clock;
 
-  constructor(endpoints: SignInEndpoints["huggingface"], requests: ProviderRequests, clock: Clock) {
+  constructor(endpoints: SignInConfig["huggingface"], requests: ProviderRequests, clock: Clock) {
     this.#endpoints = endpoints;
     this.#requests = requests;
     this.#clock = clock;

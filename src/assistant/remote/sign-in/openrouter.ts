@@ -1,8 +1,8 @@
 import { calculatePKCECodeChallenge, generateRandomCodeVerifier } from "oauth4webapi";
+import type { SignInConfig } from "../../../base/sign-in-config.ts";
 import { AssistantError } from "../../errors.ts";
 import type { OAuthSession } from "../vault/port.ts";
 import { codeFrom } from "./callback-parameters.ts";
-import type { SignInEndpoints } from "./port.ts";
 import type { SignInProtocol, StartedSignIn } from "./protocol.ts";
 import type { ProviderRequests } from "./provider-requests.ts";
 import { isSame, randomPathSegment, tokenFrom } from "./secrets.ts";
@@ -14,10 +14,10 @@ import { SignInFailure } from "./sign-in-failure.ts";
  * path comes back whole whatever is done to the query.
  */
 export class OpenRouterSignIn implements SignInProtocol {
-  readonly #endpoints: SignInEndpoints["openrouter"];
+  readonly #endpoints: SignInConfig["openrouter"];
   readonly #requests: ProviderRequests;
 
-  constructor(endpoints: SignInEndpoints["openrouter"], requests: ProviderRequests) {
+  constructor(endpoints: SignInConfig["openrouter"], requests: ProviderRequests) {
     this.#endpoints = endpoints;
     this.#requests = requests;
   }

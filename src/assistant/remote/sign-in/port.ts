@@ -29,19 +29,3 @@ export interface SignInSink {
   /** Exactly once for each `begin` that resolved. */
   completed(provider: BuiltInProvider, isOk: boolean, detail: LoginDetail): void;
 }
-
-/** Where each provider signs people in; `ASSISTANT_OAUTH_CONFIG` names a JSON file of this shape. */
-export interface SignInEndpoints {
-  readonly openrouter: {
-    readonly authorizeUrl: string;
-    readonly exchangeUrl: string;
-    readonly baseUrl: string;
-  };
-  readonly huggingface: {
-    /** OpenID Connect discovery. */
-    readonly issuer: string;
-    /** Undefined: Berth registers itself, where the provider lets it. */
-    readonly clientId: string | undefined;
-    readonly baseUrl: string;
-  };
-}

@@ -2,6 +2,7 @@ import { Agent, type Dispatcher } from "undici";
 import { untilAborted } from "../../../base/aborting.ts";
 import { type Clock, timestamp } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
+import type { SignInConfig } from "../../../base/sign-in-config.ts";
 import { timeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../errors.ts";
 import type { BuiltInProvider, LoginDetail, PendingLogin } from "../port.ts";
@@ -9,7 +10,7 @@ import type { Credential, OAuthSession } from "../vault/port.ts";
 import { Attempt } from "./attempt.ts";
 import { OpenIdConnectSignIn } from "./openid-connect.ts";
 import { OpenRouterSignIn } from "./openrouter.ts";
-import type { SignInEndpoints, SignInSink, SignIns } from "./port.ts";
+import type { SignInSink, SignIns } from "./port.ts";
 import type { SignInProtocol } from "./protocol.ts";
 import { isLoopbackHttp, ProviderRequests } from "./provider-requests.ts";
 
@@ -17,7 +18,7 @@ const REQUEST_MS = 15_000;
 const REVOKE_MS = 5_000;
 
 export interface OAuthSignInsOptions {
-  readonly endpoints: SignInEndpoints;
+  readonly endpoints: SignInConfig;
   readonly sink: SignInSink;
   readonly clock: Clock;
   readonly logger: Logger;

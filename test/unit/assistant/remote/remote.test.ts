@@ -74,6 +74,7 @@ describe("providers", () => {
     await world.remote.removeProvider("home", person);
     expect(world.vault.kept.size).toBe(0);
     expect(world.providers.find("home")).toBeUndefined();
+    expect(world.disconnected).toEqual(["home"]);
     await expect(world.remote.removeProvider("home", person)).rejects.toMatchObject({
       code: "not_found",
     });
