@@ -17,6 +17,7 @@ import { ArchiveStore } from "./controller/build/archive-store.ts";
 import { buildMetrics } from "./controller/build/build-metrics.ts";
 import { BuildService } from "./controller/build/build-service.ts";
 import { loadCatalog } from "./controller/catalog.ts";
+import { openCompanion } from "./controller/companion/open-companion.ts";
 import { Controllers } from "./controller/control-plane.ts";
 import { Git } from "./controller/git/git.ts";
 import { openIngress } from "./controller/ingress/open-ingress.ts";
@@ -27,7 +28,11 @@ import { controllerMetrics } from "./controller/metrics.ts";
 import { assistantOff } from "./controller/models/assistant/assistant-off.ts";
 import { ControlCalls } from "./controller/models/assistant/control-calls.ts";
 import { ControlClient } from "./controller/models/assistant/control-client.ts";
-import type { AssistantControl, AssistantDaemon } from "./controller/models/assistant/port.ts";
+import type {
+  AssistantControl,
+  AssistantDaemon,
+  AssistantReport,
+} from "./controller/models/assistant/port.ts";
 import { AssistantSupervisor } from "./controller/models/assistant/supervisor.ts";
 import { MODELS_PORT } from "./controller/models/door.ts";
 import { ModelDoors } from "./controller/models/doors.ts";
@@ -42,6 +47,9 @@ import { SpecFolder } from "./controller/specs/spec-folder.ts";
 import { WebhookSender } from "./controller/webhooks/sender.ts";
 import { openStore } from "./store/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
+
+/** What starts a daemon of this version. */
+const program = [process.execPath, join(import.meta.dirname, "../bin/berth")];
 
 export { restoreStore } from "./store/restore.ts";
 
@@ -128,10 +136,19 @@ export async function runServer(config: Config): Promise<RunningServer> {
     clock,
     logger,
     version,
-    onChange: () => {
+    onChange: (report) => {
       manager.models.assistantChanged();
       modelDoors.refresh();
+      companion.assistantIs(report.url);
     },
+  });
+  const companion = openCompanion({
+    config,
+    environment: childEnvironment(),
+    program,
+    starting,
+    clock,
+    logger,
   });
   const modelDoors = starting.use(
     new ModelDoors({
@@ -205,6 +222,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     builds,
     ingress,
     modelDoor: modelDoors,
+    companion,
     now: () => clock.now(),
   });
   const catalogs = [
@@ -224,6 +242,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   await builds.start();
   ingress.start(ending.signal);
   assistant.start();
+  companion.start();
   manager.start();
   modelDoors.start();
   starting.use(folder);
@@ -259,8 +278,10 @@ export async function runServer(config: Config): Promise<RunningServer> {
   await writeReadyFile(join(config.dataDir, "run", "berth.json"), ready);
   logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
 
-  // First of all, and beside the rest: it may take most of the time that there is.
-  starting.defer(() => void assistant.end().catch(() => {}));
+  // First of all, and beside the rest: they may take most of the time that there is.
+  starting.defer(() => {
+    for (const daemon of [companion, assistant]) void daemon.end().catch(() => {});
+  });
   const parts = starting.move();
   let closing: Promise<void> | undefined;
   const ended = new EventEmitter();
@@ -283,7 +304,7 @@ function openAssistant(options: {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly version: string;
-  readonly onChange: () => void;
+  readonly onChange: (report: AssistantReport) => void;
 }): {
   readonly control: AssistantControl;
   readonly daemon: AssistantDaemon;
@@ -303,7 +324,7 @@ function openAssistant(options: {
   const calls = new ControlCalls({ dataDir: assistant.dataDir });
   starting.defer(() => calls[Symbol.dispose]());
   const supervisor = new AssistantSupervisor({
-    program: [process.execPath, join(import.meta.dirname, "../bin/berth")],
+    program,
     settings: assistant,
     owner: store.instanceId,
     environment: childEnvironment(),
@@ -313,9 +334,9 @@ function openAssistant(options: {
     calls,
     clock,
     logger,
-    onChange: (_report, event) => {
+    onChange: (report, event) => {
       if (event) store.events.record({ kind: null, name: "", ...event });
-      options.onChange();
+      options.onChange(report);
     },
   });
   let ended: Promise<void> | undefined;

@@ -64,6 +64,8 @@ export function defaultSettings(
         ? // That of `berth assistant`, whose models and ledger are those of the machine.
           assistantDataDir({ environment, workingDirectory, homeDirectory: home, userId })
         : join(dataDir, "assistant"),
+    companion: "auto",
+    companion_port: String(usualPorts.companion),
     models_disk: "50Gi",
     hf_endpoint: "https://huggingface.co",
     base_domain: "localhost",

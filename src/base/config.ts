@@ -49,6 +49,8 @@ export interface Config {
   readonly specsGit: SpecsGit | undefined;
   /** The assistant that is started, and looked after; undefined: none. */
   readonly assistant: AssistantSettings | undefined;
+  /** The companion of the person, where there is a session bus; undefined: none is started. */
+  readonly companion: CompanionSettings | undefined;
   readonly models: ModelSettings;
   readonly baseDomain: string;
   readonly logFormat: LogFormat;
@@ -92,6 +94,11 @@ export interface AssistantSettings {
   readonly dataDir: string;
   /** What all models together may take; undefined: as the assistant sees fit. */
   readonly memoryBytesMax: number | undefined;
+}
+
+export interface CompanionSettings {
+  /** On 127.0.0.1; 0: the system picks one. */
+  readonly port: number;
 }
 
 export interface ModelSettings {
@@ -265,6 +272,11 @@ export function loadConfig(input: ConfigInput = {}): Config {
             dataDir: text("assistant_data_dir"),
             memoryBytesMax: mapped(optional("assistant_memory"), parseBytes),
           })
+        : undefined,
+    // Without the assistant there is nobody to compute for it.
+    companion:
+      text("companion") === "auto" && text("assistant") === "on"
+        ? Object.freeze({ port: Number(text("companion_port")) })
         : undefined,
     models: Object.freeze({
       diskBytesMax: parseBytes(text("models_disk")),

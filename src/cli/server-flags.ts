@@ -30,6 +30,8 @@ export interface ServerFlags {
   readonly assistantPort?: string;
   readonly assistantDataDir?: string;
   readonly assistantMemory?: string;
+  readonly companion?: string;
+  readonly companionPort?: string;
   readonly modelsDisk?: string;
   readonly modelsBandwidth?: string;
   readonly hfEndpoint?: string;
@@ -77,6 +79,8 @@ const options: readonly (readonly [flag: string, description: string])[] = [
   ["--assistant-port <port>", "on 127.0.0.1; 0: any (BERTH_ASSISTANT_PORT); default: 7777"],
   ["--assistant-data-dir <dir>", "its ledger and sockets (BERTH_ASSISTANT_DATA_DIR)"],
   ["--assistant-memory <amount>", "of all its models together (BERTH_ASSISTANT_MEMORY)"],
+  ["--companion <auto|off>", "where there is a session bus (BERTH_COMPANION); default: auto"],
+  ["--companion-port <port>", "on 127.0.0.1; 0: any (BERTH_COMPANION_PORT); default: 7778"],
   ["--models-disk <amount>", "model files that nothing names (BERTH_MODELS_DISK); default: 50Gi"],
   [
     "--models-bandwidth <amount>",
@@ -123,6 +127,8 @@ export function serverFlags(cli: Cli, flags: ServerFlags): NonNullable<ConfigInp
     assistant_port: flags.assistantPort,
     assistant_data_dir: flags.assistantDataDir,
     assistant_memory: flags.assistantMemory,
+    companion: flags.companion,
+    companion_port: flags.companionPort,
     models_disk: flags.modelsDisk,
     models_bandwidth: flags.modelsBandwidth,
     hf_endpoint: flags.hfEndpoint,

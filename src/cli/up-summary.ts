@@ -25,6 +25,7 @@ const DOCS_PATH = "/api/docs";
 
 type Ingress = SystemInfo["ingress"];
 type Assistant = SystemInfo["assistant"];
+type Companion = SystemInfo["companion"];
 
 /**
  * What a person wants to know after a start: which apps run and where, how to reach and log in to the
@@ -72,7 +73,7 @@ export async function printSummary(
       ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
     ),
   );
-  const info = await settledAssistant(client, signal);
+  const info = await settledDaemons(client, signal);
   const models = (await allModels(client)).filter(({ origin }) => origin !== "catalog");
   await cli.print(
     [
@@ -88,6 +89,7 @@ export async function printSummary(
         ["Try it in a browser", `${ready.api}${DOCS_PATH}`],
         ["Ingress", ingressText(info.ingress, cli)],
         ["Models at", assistantText(info.assistant, cli)],
+        ...companionFields(info.companion, cli),
         ["Log in", loginText(ready, password, cli)],
         ["Specs folder", ready.specs_dir],
       ]),
@@ -119,11 +121,14 @@ async function settledIngress(client: Client, signal: AbortSignal): Promise<Ingr
   }
 }
 
-/** The assistant is started beside the server, and takes a second. */
-async function settledAssistant(client: Client, signal: AbortSignal): Promise<SystemInfo> {
+/** The assistant is started beside the server, and takes a second; the companion is started after it. */
+async function settledDaemons(client: Client, signal: AbortSignal): Promise<SystemInfo> {
   for (let look = 1; ; look += 1) {
     const info = await client.system.info();
-    if (info.assistant.state !== "starting" || look === ASSISTANT_LOOKS_MAX) return info;
+    const { assistant, companion } = info;
+    const isSettled =
+      assistant.state !== "starting" && (assistant.url === null || companion.state !== "starting");
+    if (isSettled || look === ASSISTANT_LOOKS_MAX) return info;
     await setTimeout(LOOK_MS, undefined, { signal });
   }
 }
@@ -132,6 +137,17 @@ function assistantText({ state, url, message }: Assistant, { colours }: Cli): st
   if (url !== null) return `${url}/v1, for OpenAI clients with any API key`;
   if (state === "off") return colours.yellow(message ?? "the assistant is off");
   return colours.red(`not ready: ${message ?? "the assistant is starting"}`);
+}
+
+/** Nothing where there is no session bus, as on most servers, or where nobody wants one. */
+function companionFields(companion: Companion, { colours }: Cli): [string, string][] {
+  const { state, url, message } = companion;
+  if (state === "off" || state === "no_bus") return [];
+  const where = url === null ? "" : `${url}/v1, and dev.assistant.* on the session bus`;
+  if (state === "up") return [["Companion", where]];
+  if (state === "activated" || state === "foreign")
+    return [["Companion", [where, message].filter(Boolean).join("; ")]];
+  return [["Companion", colours.yellow(`not ready: ${message ?? "it is starting"}`)]];
 }
 
 function modelsText(cli: Cli, models: readonly ModelView[]): string {

@@ -16,6 +16,7 @@ import { resolveApp } from "./apps/resolve.ts";
 import { chooseStrategy } from "./apps/strategy.ts";
 import { asIf } from "./as-if.ts";
 import type { AppBuilds, SourceState } from "./build/port.ts";
+import type { CompanionDaemon, CompanionReport } from "./companion/port.ts";
 import type { Ingress } from "./ingress/port.ts";
 import { appLogs } from "./logs/app-logs.ts";
 import type { LogArchive } from "./logs/archive.ts";
@@ -59,6 +60,7 @@ export class Controllers implements ControlPlane {
   readonly #builds: Pick<AppBuilds, "source">;
   readonly #ingress: Ingress;
   readonly #modelDoor: ModelDoor | undefined;
+  readonly #companion: CompanionDaemon;
   readonly #now: () => number;
 
   constructor(options: {
@@ -70,6 +72,7 @@ export class Controllers implements ControlPlane {
     builds: Pick<AppBuilds, "source">;
     ingress: Ingress;
     modelDoor?: ModelDoor;
+    companion: CompanionDaemon;
     now: () => number;
   }) {
     this.#store = options.store;
@@ -81,6 +84,7 @@ export class Controllers implements ControlPlane {
     this.#builds = options.builds;
     this.#ingress = options.ingress;
     this.#modelDoor = options.modelDoor;
+    this.#companion = options.companion;
     this.#now = options.now;
   }
 
@@ -192,6 +196,10 @@ export class Controllers implements ControlPlane {
 
   assistant(): AssistantReport {
     return this.#models.report;
+  }
+
+  companion(): CompanionReport {
+    return this.#companion.report();
   }
 
   otherModels(): readonly AssistantModel[] {

@@ -3,6 +3,7 @@ import type { Kind } from "../resources/kinds.ts";
 import type { ModelSpec } from "../resources/model.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { FieldChange } from "../store/store.ts";
+import type { CompanionReport } from "./companion/port.ts";
 import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts";
 import type { EngineInfo } from "./runtime/port.ts";
 
@@ -41,6 +42,8 @@ export interface ControlPlane {
   modelProgress(name: string): ModelProgress | undefined;
   /** The assistant's daemon. */
   assistant(): AssistantReport;
+  /** The companion of the person who runs Berth. */
+  companion(): CompanionReport;
   /** What the assistant knows beside the Models, as last seen: files in its own folder of models. */
   otherModels(): readonly AssistantModel[];
   /** Lines of an App over all its containers, kept ones included, oldest first. Throws NotFoundError. */

@@ -1,4 +1,5 @@
 import { ConflictError, NotFoundError } from "../../src/base/errors.ts";
+import type { CompanionReport } from "../../src/controller/companion/port.ts";
 import type {
   AssistantModel,
   AssistantReport,
@@ -132,6 +133,18 @@ export class FakeControlPlane implements ControlPlane {
 
   assistant(): AssistantReport {
     return this.daemon;
+  }
+
+  person: CompanionReport = {
+    state: "no_bus",
+    url: null,
+    pid: null,
+    starts: 0,
+    message: "no session bus is in the environment",
+  };
+
+  companion(): CompanionReport {
+    return this.person;
   }
 
   /** What lies in the assistant's own folder. */

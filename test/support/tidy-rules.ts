@@ -111,6 +111,7 @@ const adapters: readonly { readonly folder: string; readonly port: string }[] = 
   { folder: "src/controller/runtime/", port: "src/controller/runtime/port.ts" },
   { folder: "src/controller/ingress/", port: "src/controller/ingress/port.ts" },
   { folder: "src/controller/models/assistant/", port: "src/controller/models/assistant/port.ts" },
+  { folder: "src/controller/companion/", port: "src/controller/companion/port.ts" },
   { folder: "src/store/", port: "src/store/store.ts" },
   { folder: "src/assistant/agent/mcp/", port: "src/assistant/agent/tool-apps.ts" },
   { folder: "src/assistant/inference/llama/", port: "src/assistant/inference/engine.ts" },

@@ -112,6 +112,9 @@ export class World implements AsyncDisposable {
       },
       builds: this.builds,
       ingress,
+      companion: {
+        report: () => ({ state: "off", url: null, pid: null, starts: 0, message: null }),
+      },
       now: () => clock.now(),
     });
     this.manager.start();

@@ -54,6 +54,7 @@ export function systemRoutes(api: Api, context: ApiContext): void {
             },
         ingress: ingressView(context),
         assistant: { ...control.assistant() },
+        companion: { ...control.companion() },
         counts: {
           apps: apps.length,
           apps_ready: apps.filter((app) => isReady(app)).length,

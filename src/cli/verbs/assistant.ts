@@ -75,6 +75,8 @@ export function addAssistant(program: Command, cli: Cli): void {
       throw new UsageError("--upstream and --config are the companion's: add --user");
     const { tellParent } = await import("../../base/parent-message.ts");
     const isLookedAfter = flags.startedBy !== undefined;
+    // The system's outlives whoever started it, with its models; a companion is there with them, or not at all.
+    const isBound = isLookedAfter && flags.user === true;
     const leaving = new AbortController();
     const leave = () => {
       leaving.abort();
@@ -83,6 +85,8 @@ export function addAssistant(program: Command, cli: Cli): void {
     // Also while it is still starting: it ends as soon as it is up.
     process.once("SIGTERM", leave);
     process.once("SIGINT", leave);
+    if (isBound) process.once("disconnect", leave);
+    if (isBound && process.send && !process.connected) leave();
     try {
       const daemon = await startDaemon(cli, flags);
       leaving.signal.addEventListener("abort", () => void daemon.close());
@@ -101,6 +105,7 @@ export function addAssistant(program: Command, cli: Cli): void {
     } finally {
       process.off("SIGTERM", leave);
       process.off("SIGINT", leave);
+      process.off("disconnect", leave);
     }
   });
   addInstall(command, cli);

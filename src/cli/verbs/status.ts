@@ -16,7 +16,7 @@ export function addStatus(program: Command, cli: Cli): void {
       .command("status")
       .summary("show how a server is, and what needs a person")
       .description(
-        "Shows how the server, its engine, its assistant, its apps and models are, and what needs a person.",
+        "Shows how the server, its engine, its assistant, the companion, its apps and models are, and what needs a person.",
       )
       .addOption(outputOption()),
     [["berth status", "the state of things"]],
@@ -57,6 +57,7 @@ export function addStatus(program: Command, cli: Cli): void {
           `${counts.models}, of which ${counts.models_ready} ready and ${counts.models_running} running`,
         ],
         ["Assistant", assistantText(info, colours)],
+        ...companionFields(info, colours),
         ["Secrets", String(counts.secrets)],
         [
           "Specs",
@@ -97,6 +98,16 @@ function assistantText({ assistant }: SystemInfo, colours: Colors): string {
   return colours.yellow(
     `${state === "waiting" ? "ended, and starts again soon" : state}${reason}${again}`,
   );
+}
+
+/** Of a person who has a session bus, and wants one. */
+function companionFields({ companion }: SystemInfo, colours: Colors): [string, string][] {
+  const { state, url, starts, message } = companion;
+  if (state === "off" || state === "no_bus") return [];
+  const text = [url, message].filter(Boolean).join("; ");
+  const again = state === "up" && starts > 1 ? `, started ${starts} times` : "";
+  const isWell = state !== "starting" && state !== "waiting";
+  return [["Companion", isWell ? `${text}${again}` : colours.yellow(`${state}: ${text}`)]];
 }
 
 function needsPerson(app: AppItem): boolean {

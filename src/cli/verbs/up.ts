@@ -17,7 +17,7 @@ export function addUp(program: Command, cli: Cli): void {
     .command("up")
     .summary("start a server on this machine, in the foreground")
     .description(
-      "Starts a server: it follows the specs folder, keeps apps and models as they should be, starts the assistant, and serves the API. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it, and the assistant with it; apps go on.",
+      "Starts a server: it follows the specs folder, keeps apps and models as they should be, starts the assistant, where there is a session bus the companion of the person too, and serves the API. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it, and the assistant and the companion with it; apps go on.",
     );
   withExamples(
     addServerOptions(command)

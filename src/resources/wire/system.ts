@@ -64,6 +64,26 @@ export const SystemInfo = Type.Object(
       },
       closed,
     ),
+    companion: Type.Object(
+      {
+        state: Type.Unsafe<
+          "off" | "no_bus" | "starting" | "up" | "activated" | "foreign" | "waiting"
+        >({
+          type: "string",
+          enum: ["off", "no_bus", "starting", "up", "activated", "foreign", "waiting"],
+          description:
+            "no_bus: there is no session bus; activated: it is installed, and the bus and systemd look after it; foreign: somebody else started it; waiting: it ended, and is started again after a pause",
+        }),
+        url: NullableString,
+        pid: NullableInteger,
+        starts: Type.Integer({ description: "by this Berth, since it came up" }),
+        message: Type.Unsafe<string | null>({
+          ...NullableString,
+          description: "why there is none, or who looks after it",
+        }),
+      },
+      { ...closed, description: "of the person who runs Berth" },
+    ),
     counts: Type.Object(
       {
         apps: Type.Integer(),

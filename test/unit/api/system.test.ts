@@ -42,6 +42,13 @@ describe("the system", () => {
       engine: { connected: true, version: "1.0", api_version: "1.41", message: null },
       counts: { apps: 2, apps_ready: 1, models: 2, models_ready: 1, models_running: 1 },
       assistant: { state: "up", url: "http://127.0.0.1:7777", pid: 42, starts: 1, message: null },
+      companion: {
+        state: "no_bus",
+        url: null,
+        pid: null,
+        starts: 0,
+        message: "no session bus is in the environment",
+      },
     });
     expect(info.disk.total_bytes).toBeGreaterThan(0);
     expect(info.ingress).toEqual({

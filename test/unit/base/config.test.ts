@@ -196,6 +196,8 @@ describe("what is wrong", () => {
     ["specs_git_url", "/srv/repository", "--specs-git-url must be https://, ssh:// or user@host"],
     ["specs_git_path", "a/../..", "--specs-git-path must be a folder of the repository"],
     ["assistant", "yes", "--assistant must be on or off"],
+    ["companion", "on", "--companion must be auto or off"],
+    ["companion_port", "x", "--companion-port must be a port of 0 to 65535"],
     ["base_domain", "Not a host", "--base-domain must be a host name"],
     ["log_format", "xml", "--log-format must be json or pretty"],
     ["log_level", "loud", "--log-level must be debug, info, warn or error"],
@@ -246,6 +248,14 @@ describe("what is wrong", () => {
       "BERTH_DATADIR means nothing to Berth; did you mean BERTH_DATA_DIR?",
     ]);
   });
+});
+
+it("the companion is wanted wherever the assistant is, unless it is off", () => {
+  expect(load({}).companion).toEqual({ port: 7778 });
+  const environment = { BERTH_COMPANION_PORT: "0" };
+  expect(load({ environment }).companion).toEqual({ port: 0 });
+  expect(load({ environment: { BERTH_COMPANION: "off" } }).companion).toBeUndefined();
+  expect(load({ flags: { assistant: "off" } }).companion).toBeUndefined();
 });
 
 describe("the assistant", () => {

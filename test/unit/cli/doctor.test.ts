@@ -4,7 +4,7 @@ import { createServer as createNetServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { assistantFinding } from "../../../src/cli/doctor/assistant.ts";
+import { assistantFinding, companionFindings } from "../../../src/cli/doctor/assistant.ts";
 import { berth } from "../../support/cli.ts";
 
 let folder: string;
@@ -283,4 +283,13 @@ it("names a setting that is wrong, and judges nothing that depends on it", async
     "--ingress must be auto, process, container or off",
   );
   expect(() => of("engine")).toThrow("no finding");
+});
+
+it("passes on that a server could not start the companion, and nothing else about it", () => {
+  const report = { url: null, pid: null, starts: 2, message: "its port is taken" };
+  expect(companionFindings({ ...report, state: "no_bus" })).toEqual([]);
+  const [found] = companionFindings({ ...report, state: "waiting" });
+  expect(found).toMatchObject({ check: "companion", state: "warn" });
+  expect(found?.message).toContain("its port is taken");
+  expect(found?.fix).toContain("--companion off");
 });

@@ -112,3 +112,33 @@ it("waits for an assistant that starts, and says why one is off or away", async 
   expect(await summary()).toMatch(/^Models at: +http:\/\/127\.0\.0\.1:7777\/v1/m);
   expect(looks).toBeGreaterThanOrEqual(5);
 });
+
+it("tells in one line of the companion, where there is a session bus", async () => {
+  expect(await summary()).not.toContain("Companion");
+  const { person } = api.control;
+  const at = "http://127.0.0.1:7778";
+  api.control.person = { ...person, state: "off", message: "it is off" };
+  expect(await summary()).not.toContain("Companion");
+  api.control.person = { ...person, state: "waiting", message: "its port is taken" };
+  expect(await summary()).toMatch(/^Companion: +not ready: its port is taken$/m);
+  const message = "it is installed, and does not run";
+  api.control.person = { ...person, state: "activated", message };
+  expect(await summary()).toMatch(/^Companion: +it is installed, and does not run$/m);
+  api.control.person = {
+    ...person,
+    state: "foreign",
+    url: at,
+    message: "somebody else started it",
+  };
+  expect(await summary()).toMatch(
+    /^Companion: +http:\/\/127\.0\.0\.1:7778\/v1, and dev\.assistant\.\* on the session bus; somebody else started it$/m,
+  );
+  let looks = 0;
+  api.control.companion = () => {
+    looks += 1;
+    return looks < 5
+      ? { ...person, state: "starting" }
+      : { ...person, state: "up", url: at, message: null };
+  };
+  expect(await summary()).toMatch(/^Companion: +http:\/\/127\.0\.0\.1:7778\/v1, and dev/m);
+});
