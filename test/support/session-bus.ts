@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
@@ -19,6 +19,8 @@ export interface SessionBusOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** `<limit name="…">` of dbus-daemon, beside its own. */
   readonly limits?: Readonly<Record<string, number>>;
+  /** Whose bus it is, where this process may choose that; everybody is let in then. */
+  readonly user?: number;
 }
 
 /**
@@ -42,13 +44,15 @@ export class TestSessionBus implements AsyncDisposable {
       await writeFile(path.join(services, name), text);
     }
     const config = path.join(dir, "bus.conf");
-    await writeFile(config, configOf(dir, services, options.limits ?? {}));
+    await writeFile(config, configOf(dir, services, options));
+    if (options.user !== undefined) await chown(dir, options.user, options.user);
     const daemon = spawn(
       "dbus-daemon",
       [`--config-file=${config}`, "--nofork", "--nopidfile", "--print-address=1"],
       {
         stdio: ["ignore", "pipe", "pipe"],
         env: { PATH: process.env["PATH"], LC_ALL: "C", ...options.environment },
+        ...(options.user === undefined ? {} : { uid: options.user, gid: options.user }),
       },
     );
     let complaint = "";
@@ -85,6 +89,20 @@ export class TestSessionBus implements AsyncDisposable {
     for (const monitor of this.#monitors) await ended(monitor, "SIGTERM");
     await ended(this.#daemon, "SIGTERM");
     await rm(this.#dir, { recursive: true, force: true });
+  }
+
+  /** One more activation file, `<name>.service`; what the bus starts from now on has `environment` too. */
+  async install(
+    file: string,
+    text: string,
+    environment: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    const bus = ["org.freedesktop.DBus", "/org/freedesktop/DBus"] as const;
+    const pairs = Object.entries({ ...this.environment, ...environment });
+    const dictionary = `{${pairs.map(([key, value]) => `'${key}': '${value}'`).join(", ")}}`;
+    await this.gdbusCall(...bus, "org.freedesktop.DBus.UpdateActivationEnvironment", dictionary);
+    await writeFile(path.join(this.#dir, "services", file), text);
+    await this.gdbusCall(...bus, "org.freedesktop.DBus.ReloadConfig");
   }
 
   /** Any program, with this bus as its session bus. */
@@ -242,7 +260,11 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void>
 }
 
 /** As the session.conf that dbus ships: everything is allowed, and the limits are far away. */
-function configOf(dir: string, services: string, limits: Readonly<Record<string, number>>): string {
+function configOf(
+  dir: string,
+  services: string,
+  { limits, user }: Pick<SessionBusOptions, "limits" | "user">,
+): string {
   const all: Record<string, number> = {
     max_incoming_bytes: 1_000_000_000,
     max_incoming_unix_fds: 250_000_000,
@@ -272,7 +294,7 @@ function configOf(dir: string, services: string, limits: Readonly<Record<string,
   <policy context="default">
     <allow send_destination="*" eavesdrop="true"/>
     <allow eavesdrop="true"/>
-    <allow own="*"/>
+    <allow own="*"/>${user === undefined ? "" : '\n    <allow user="*"/>'}
   </policy>
 ${Object.entries(all)
   .map(([name, value]) => `  <limit name="${name}">${value}</limit>`)

@@ -1,0 +1,213 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { companionBusNames } from "../../src/base/companion-names.ts";
+import { serviceText } from "../../src/cli/companion/install/install-texts.ts";
+import type { SystemInfo } from "../../src/resources/wire/system.ts";
+import { BerthProcess } from "../support/berth-process.ts";
+import { endProcessOf, ownerOf } from "../support/bus-processes.ts";
+import { CompanionProcess } from "../support/companion-process.ts";
+import { connectTo } from "../support/engine-client.ts";
+import { isProcessAlive } from "../support/processes.ts";
+import { TestSessionBus } from "../support/session-bus.ts";
+
+const NAME = "dev.assistant.Overlay1";
+const program = join(import.meta.dirname, "../../bin/berth");
+
+type Report = SystemInfo["companion"];
+
+/** `berth up` with an assistant that computes nothing, and no container engine. */
+function openBerth(
+  environment: Readonly<Record<string, string>>,
+  flags: readonly string[] = [],
+): Promise<BerthProcess> {
+  return BerthProcess.open({
+    dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
+    docker: connectTo("unix:///nonexistent/no-engine.sock"),
+    assistant: true,
+    // Meant for the system assistant: a companion would refuse it.
+    env: { ...environment, BERTH_ASSISTANT_ENGINE: "stub" },
+    flags: ["--companion-port=0", ...flags],
+  });
+}
+
+function companionIs(
+  berth: BerthProcess,
+  state: Report["state"],
+  also: (report: Report) => boolean = () => true,
+): Promise<Report> {
+  return berth.until(`the companion is ${state}`, async () => {
+    const { companion } = await berth.client.system.info();
+    return companion.state === state && also(companion) ? companion : undefined;
+  });
+}
+
+function pidOf({ pid }: Report): number {
+  return pid ?? expect.fail("it says no process");
+}
+
+const gone = (pid: number) =>
+  expect.poll(() => isProcessAlive(pid), { timeout: 10_000 }).toBe(false);
+
+/** What the log says at warn and above that is about a companion. */
+function complaints(berth: BerthProcess): string[] {
+  return berth.output
+    .split("\n")
+    .filter((line) => /"level":"?(warn|error|[456]0)/.test(line) && /companion/.test(line));
+}
+
+test("without a session bus there is no companion, and not a word about it", async () => {
+  await using berth = await openBerth({ XDG_RUNTIME_DIR: "/nonexistent" });
+  await companionIs(berth, "no_bus");
+  expect(complaints(berth)).toEqual([]);
+  await berth.stop();
+  await berth.start({ XDG_RUNTIME_DIR: "" });
+  expect((await berth.client.system.info()).companion).toMatchObject({
+    state: "no_bus",
+    message: "no session bus is in the environment",
+  });
+  expect(complaints(berth)).toEqual([]);
+});
+
+test("off is off, whatever bus there is", async () => {
+  await using bus = await TestSessionBus.start();
+  await using berth = await openBerth(bus.environment, ["--companion=off"]);
+  await berth.until("the assistant is up", async () => {
+    const { assistant } = await berth.client.system.info();
+    return assistant.state === "up";
+  });
+  expect((await berth.client.system.info()).companion.state).toBe("off");
+  expect(await ownerOf(bus, NAME)).toBeUndefined();
+});
+
+test("with a bus it is there with its names and the assistant's models, comes back where it is killed, and ends with berth up", async () => {
+  await using bus = await TestSessionBus.start();
+  await using berth = await openBerth(bus.environment);
+  const first = await companionIs(berth, "up");
+  expect(first).toMatchObject({ starts: 1, message: null });
+  for (const name of companionBusNames) expect(await ownerOf(bus, name)).toBe(first.pid);
+  const listed = await fetch(`${first.url}/v1/models`);
+  expect(JSON.stringify(await listed.json())).toContain("stub");
+  expect((await berth.cli(["status"])).stdout).toMatch(/^Companion: +http/m);
+
+  process.kill(pidOf(first), "SIGKILL");
+  const second = await companionIs(berth, "up", ({ pid }) => pid !== first.pid);
+  expect(second.starts).toBe(2);
+  expect(await ownerOf(bus, NAME)).toBe(second.pid);
+  expect(complaints(berth)).toHaveLength(1);
+
+  const { tookMs, code } = await berth.stop();
+  expect(code).toBe(0);
+  expect(tookMs).toBeLessThan(5_000);
+  expect(isProcessAlive(pidOf(second))).toBe(false);
+  expect(await ownerOf(bus, NAME)).toBeUndefined();
+});
+
+test("it ends with a berth up that is killed, and the next one has its own", async () => {
+  await using bus = await TestSessionBus.start();
+  await using berth = await openBerth(bus.environment);
+  const first = await companionIs(berth, "up");
+  await berth.kill();
+  await gone(pidOf(first));
+  await berth.start();
+  const second = await companionIs(berth, "up");
+  expect(await ownerOf(bus, NAME)).toBe(second.pid);
+});
+
+test("it ends with its bus, without a complaint, and Berth goes on", async () => {
+  await using bus = await TestSessionBus.start();
+  await using berth = await openBerth(bus.environment);
+  const { pid, starts } = await companionIs(berth, "up");
+  await bus.kill();
+  expect(await companionIs(berth, "no_bus")).toMatchObject({ pid: null, url: null, starts });
+  await gone(pid ?? 0);
+  expect(complaints(berth)).toEqual([]);
+  expect((await berth.client.health()).version).toBe(berth.ready.version);
+});
+
+test("somebody else's is left alone; when it has gone, there is one of Berth's", async () => {
+  await using bus = await TestSessionBus.start();
+  await using other = await CompanionProcess.start({ bus });
+  await using berth = await openBerth(bus.environment);
+  expect(await companionIs(berth, "foreign")).toMatchObject({
+    pid: other.ready.pid,
+    url: other.ready.url,
+    starts: 0,
+  });
+  await berth.stop();
+  expect(isProcessAlive(other.ready.pid)).toBe(true);
+  await berth.start();
+  await companionIs(berth, "foreign");
+  await other.stop();
+  await companionIs(berth, "up");
+  expect(complaints(berth)).toEqual([]);
+});
+
+test("one that is installed is started by the bus and outlives berth up; what a person ends stays ended", async () => {
+  const argv = [
+    process.execPath,
+    program,
+    "assistant",
+    "--user",
+    "--engine",
+    "stub",
+    "--port",
+    "0",
+  ];
+  await using bus = await TestSessionBus.start();
+  await using berth = await openBerth(bus.environment);
+  const ours = await companionIs(berth, "up");
+  // Installed while Berth runs its own, which makes way.
+  await bus.install(`${NAME}.service`, serviceText(NAME, argv), { HOME: berth.home });
+  const installed = await companionIs(berth, "activated", ({ pid }) => pid !== null);
+  expect(installed.pid).not.toBe(ours.pid);
+  expect(installed.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  expect(isProcessAlive(pidOf(ours))).toBe(false);
+  expect(await ownerOf(bus, NAME)).toBe(installed.pid);
+  await berth.stop();
+  expect(isProcessAlive(pidOf(installed))).toBe(true);
+  await berth.start();
+  await companionIs(berth, "activated", ({ pid }) => pid === installed.pid);
+  await endProcessOf(bus, NAME);
+  await companionIs(berth, "activated", ({ pid }) => pid === null);
+  expect(await ownerOf(bus, NAME)).toBeUndefined();
+  // The next start begins one again.
+  await berth.stop();
+  await berth.start();
+  await companionIs(berth, "activated", ({ pid }) => pid !== null);
+  expect(complaints(berth)).toEqual([]);
+  await berth.stop();
+  await endProcessOf(bus, NAME);
+});
+
+test("one that cannot have its port is said once with what to do, and costs nothing else", async () => {
+  await using bus = await TestSessionBus.start();
+  const holder = createServer().listen(0, "127.0.0.1");
+  await once(holder, "listening");
+  const address = holder.address();
+  const port = typeof address === "object" ? address?.port : undefined;
+  await using berth = await openBerth(bus.environment, [`--companion-port=${port}`]);
+  const again = ({ starts }: Report) => starts >= 2;
+  const { message } = await companionIs(berth, "waiting", again);
+  expect(message).toContain(`port ${port} of 127.0.0.1 is taken`);
+  expect(message).toContain("--companion-port");
+  expect(complaints(berth)).toHaveLength(1);
+  expect((await berth.client.system.info()).assistant.state).toBe("up");
+  const { stdout } = await berth.cli(["doctor", "--docker-host", berth.dockerHost]);
+  expect(stdout).toMatch(/companion.*could not start it/);
+  holder.close();
+  await companionIs(berth, "up");
+});
+
+test.runIf(process.getuid?.() === 0)(
+  "another user's bus is none, also where it lets root in",
+  async () => {
+    await using bus = await TestSessionBus.start({ user: 65_534 });
+    // As this test's own user it can be asked, so that it is Berth that keeps away.
+    expect(await ownerOf(bus, NAME)).toBeUndefined();
+    await using berth = await openBerth(bus.environment);
+    await companionIs(berth, "no_bus");
+    expect(complaints(berth)).toEqual([]);
+  },
+);
