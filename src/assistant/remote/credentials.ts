@@ -19,16 +19,16 @@ export class Credentials implements AsyncDisposable {
   readonly #vault: Vault;
   readonly #ledger: Ledger;
   readonly #clock: Clock;
-  readonly #renewer: Pick<SignIns, "refresh">;
+  readonly #renewer: Pick<SignIns, "refresh" | "revoke">;
   readonly #changes = new InOrder();
-  readonly #renewing = new Map<string, Promise<OAuthSession>>();
+  readonly #renewing = new Map<string, Promise<Credential | undefined>>();
   readonly #closing = new AbortController();
 
   constructor(options: {
     readonly vault: Vault;
     readonly ledger: Ledger;
     readonly clock: Clock;
-    readonly renewer: Pick<SignIns, "refresh">;
+    readonly renewer: Pick<SignIns, "refresh" | "revoke">;
   }) {
     this.#vault = options.vault;
     this.#ledger = options.ledger;
@@ -79,13 +79,11 @@ export class Credentials implements AsyncDisposable {
   /** What goes into the Authorization header; undefined: there is no credential. */
   async bearer(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
     const credential = await this.#vault.get(ownerOf(provider));
-    if (credential?.kind !== "oauth") return credential?.key;
+    if (credential?.kind !== "oauth") return bearerOf(credential);
     const builtIn = builtInId(provider.id);
     const endsMs = credential.expiresAtMs ?? Number.POSITIVE_INFINITY;
-    if (builtIn === undefined || endsMs - this.#clock.now() > RENEW_MS)
-      return credential.accessToken;
-    const renewed = await untilAborted(this.#renewed(provider, builtIn, credential), signal);
-    return renewed.accessToken;
+    if (builtIn === undefined || endsMs - this.#clock.now() > RENEW_MS) return bearerOf(credential);
+    return bearerOf(await untilAborted(this.#renewed(provider, builtIn, credential), signal));
   }
 
   /** Ends renewals, and waits for changes that are under way. */
@@ -102,7 +100,7 @@ export class Credentials implements AsyncDisposable {
     provider: Provider,
     builtIn: BuiltInProvider,
     session: OAuthSession,
-  ): Promise<OAuthSession> {
+  ): Promise<Credential | undefined> {
     const running = this.#renewing.get(provider.id);
     if (running) return running;
     const renewing = this.#renew(provider, builtIn, session).finally(() =>
@@ -112,22 +110,24 @@ export class Credentials implements AsyncDisposable {
     return renewing;
   }
 
+  /** Resolves to what there is then: somebody may have signed out meanwhile, or in as another. */
   async #renew(
     provider: Provider,
     builtIn: BuiltInProvider,
     session: OAuthSession,
-  ): Promise<OAuthSession> {
+  ): Promise<Credential | undefined> {
     const fields = { provider: provider.id, step: "renew" };
     await this.#ledger.append({ name: "remote.login", fields });
     using limit = timeLimit(this.#closing.signal, RENEWAL_MS_MAX);
     const renewed = await this.#renewer.refresh(builtIn, session, limit.signal);
-    await this.#changes.run(async () => {
-      // Somebody may have signed out meanwhile, or in as another.
-      const now = await this.#vault.get(ownerOf(provider));
-      if (now?.kind === "oauth" && now.accessToken === session.accessToken)
-        await this.#put(provider, renewed);
+    const now = await this.#changes.run(async () => {
+      const found = await this.#vault.get(ownerOf(provider));
+      if (found?.kind !== "oauth" || found.accessToken !== session.accessToken) return found;
+      await this.#put(provider, renewed);
+      return renewed;
     });
-    return renewed;
+    if (now !== renewed) await this.#renewer.revoke(builtIn, renewed);
+    return now;
   }
 
   async #put(provider: Provider, credential: Credential): Promise<void> {
@@ -139,6 +139,10 @@ export class Credentials implements AsyncDisposable {
     await this.#ledger.append({ name: "remote.key.set", fields });
     await this.#vault.put(ownerOf(provider), credential);
   }
+}
+
+function bearerOf(credential: Credential | undefined): string | undefined {
+  return credential?.kind === "oauth" ? credential.accessToken : credential?.key;
 }
 
 function ownerOf(provider: Provider) {

@@ -56,6 +56,8 @@ export class Providers {
   }
 
   noteStatus(id: string, status: ProviderStatus): void {
+    // Its last answers may come when it has been removed.
+    if (!this.#known.has(id)) return;
     this.#status.set(id, status);
     this.#store.noteUsed(id, this.#clock.now());
   }

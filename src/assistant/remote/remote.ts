@@ -45,6 +45,8 @@ export class Remote implements RemoteService, AsyncDisposable {
   readonly #options: RemoteOptions;
   readonly #changes = new InOrder();
   readonly #closing = new AbortController();
+  /** How often consent was taken back: what was allowed before that must not come after it. */
+  readonly #timesTakenBack = new Map<DataClass, number>();
 
   constructor(options: RemoteOptions) {
     this.#options = options;
@@ -121,13 +123,21 @@ export class Remote implements RemoteService, AsyncDisposable {
     refuseSandboxed(caller, "give or take consent");
     const known = checkedScope(scope);
     const { consent, ledger, store } = this.#options;
+    const times = this.#timesTakenBack.get(known) ?? 0;
     // Taking back counts at once, also where it can be written down nowhere: nothing may go on leaving
     // because a disk is full.
-    if (!isAllowed) consent.set(known, false);
+    if (!isAllowed) {
+      this.#timesTakenBack.set(known, times + 1);
+      consent.set(known, false);
+    }
     await this.#changes.run(async () => {
-      await ledger.append({ name: "remote.consent", fields: { scope: known, allowed: isAllowed } });
-      store.setConsent(known, isAllowed);
-      consent.set(known, isAllowed);
+      const fields = { scope: known, allowed: isAllowed };
+      const written = ledger.append({ name: "remote.consent", fields });
+      // Nor may it come back with the next start, because the ledger could not be written.
+      await (isAllowed ? written : written.finally(() => store.setConsent(known, false)));
+      if (!isAllowed || (this.#timesTakenBack.get(known) ?? 0) !== times) return;
+      store.setConsent(known, true);
+      consent.set(known, true);
     });
   }
 

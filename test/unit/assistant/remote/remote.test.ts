@@ -75,6 +75,14 @@ describe("providers", () => {
     expect(world.vault.kept.size).toBe(0);
     expect(world.providers.find("home")).toBeUndefined();
     expect(world.disconnected).toEqual(["home"]);
+    // An answer that was still on its way.
+    world.providers.noteStatus("home", "unauthorized");
+    await world.remote.addProvider(home, person);
+    expect(world.remote.state().providers.at(-1)).toMatchObject({
+      status: "unknown",
+      last_used: null,
+    });
+    await world.remote.removeProvider("home", person);
     await expect(world.remote.removeProvider("home", person)).rejects.toMatchObject({
       code: "not_found",
     });
@@ -178,6 +186,27 @@ describe("consent", () => {
     });
     expect(revoked).toBe(1);
     expect(world.consent.missing(["prompt"])).toEqual(["prompt"]);
+    // The next start does not bring it back either.
+    expect(world.store.allowed()).toEqual([]);
+  });
+
+  test("what was allowed before it was taken back does not come after it", async () => {
+    await using world = new RemoteWorld();
+    const seen: boolean[] = [];
+    world.ledger.onCommit = () => void seen.push(world.consent.isAllowed("prompt"));
+    const given = world.remote.setConsent("prompt", true, person);
+    const taken = world.remote.setConsent("prompt", false, person);
+    await given;
+    expect(world.consent.isAllowed("prompt")).toBe(false);
+    world.ledger.mode = "down";
+    await expect(taken).rejects.toMatchObject({ code: "ledger_unavailable" });
+    expect(world.consent.isAllowed("prompt")).toBe(false);
+    expect(world.store.allowed()).toEqual([]);
+    world.ledger.mode = "ok";
+    await world.remote.setConsent("prompt", true, person);
+    expect(world.consent.isAllowed("prompt")).toBe(true);
+    expect(world.store.allowed()).toEqual(["prompt"]);
+    expect(seen).toEqual([false, false]);
   });
 
   test("of what there is not is refused by name", async () => {
@@ -274,7 +303,26 @@ describe("sessions", () => {
     await expect.poll(() => world.signIns.refreshes).toBe(1);
     await world.remote.logout("huggingface", person);
     answer({ ...session, accessToken: "second" });
-    await asked;
+    // Neither does it go out with the request that has waited for it.
+    expect(await asked).toBeUndefined();
     expect(world.vault.kept.size).toBe(0);
+    expect(world.signIns.revoked.map(({ accessToken }) => accessToken)).toEqual([
+      "first",
+      "second",
+    ]);
+  });
+
+  test("a key that was written down while a session was renewed is used in its place", async () => {
+    await using world = new RemoteWorld();
+    const provider = found(world, "huggingface");
+    await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() });
+    let answer: (renewed: OAuthSession) => void = () => {};
+    world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
+    const asked = world.credentials.bearer(provider, never);
+    await expect.poll(() => world.signIns.refreshes).toBe(1);
+    await world.remote.setKey("huggingface", "hf-mine", person);
+    answer({ ...session, accessToken: "second" });
+    expect(await asked).toBe("hf-mine");
+    expect(world.signIns.revoked).toMatchObject([{ accessToken: "second" }]);
   });
 });
