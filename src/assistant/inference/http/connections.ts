@@ -1,7 +1,7 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "../../../base/clock.ts";
-import { peerStates } from "./peer-state.ts";
+import { type Ends, endsOf, peerStates } from "./peer-state.ts";
 
 /** How soon a client that had only closed its sending half is found to have gone altogether. */
 const NEXT_LOOK_MS = 50;
@@ -22,7 +22,9 @@ export class Connections {
   readonly #clock: Clock;
   readonly #underway = new Map<Socket, Set<Underway>>();
   /** Have sent their last byte while something was under way. */
-  readonly #halfClosed = new Set<Socket>();
+  readonly #halfClosed = new Map<Socket, Ends | undefined>();
+  /** Of them, those of which neither end was to be seen at the last look. */
+  readonly #missing = new Set<Socket>();
   #stopLooking: (() => void) | undefined;
   #isLooking = false;
   #looksAgain = false;
@@ -40,13 +42,15 @@ export class Connections {
       }
       const underway = new Set<Underway>();
       this.#underway.set(socket, underway);
+      const ends = endsOf(socket);
       socket.once("end", () => {
-        this.#halfClosed.add(socket);
+        this.#halfClosed.set(socket, ends);
         this.#look();
       });
       socket.once("close", () => {
         this.#underway.delete(socket);
         this.#halfClosed.delete(socket);
+        this.#missing.delete(socket);
         for (const item of underway) item.gone();
       });
     });
@@ -89,25 +93,31 @@ export class Connections {
     this.#stopLooking?.();
     this.#stopLooking = undefined;
     this.#looksAgain = this.#isLooking;
-    const sockets = [...this.#halfClosed].filter((socket) => this.#isBusy(socket));
+    const sockets = this.#busyHalfClosed();
     if (this.#isLooking || sockets.length === 0) return;
     this.#isLooking = true;
     void this.#lookAt(sockets);
   }
 
   async #lookAt(sockets: readonly Socket[]): Promise<void> {
-    const states = await peerStates(sockets);
+    const states = await peerStates(sockets.map((socket) => this.#halfClosed.get(socket)));
     this.#isLooking = false;
     for (const [index, socket] of sockets.entries()) {
-      if (states[index] === "gone") socket.destroy();
+      const state = states[index];
+      const isMissing = state === "missing";
+      if (state === "gone" || (isMissing && this.#missing.has(socket))) socket.destroy();
+      else if (isMissing) this.#missing.add(socket);
+      else this.#missing.delete(socket);
     }
     if (this.#looksAgain) this.#look();
-    else if ([...this.#halfClosed].some((socket) => this.#isBusy(socket))) {
+    else if (this.#busyHalfClosed().length > 0) {
       this.#stopLooking = this.#clock.setTimer(NEXT_LOOK_MS, () => this.#look());
     }
   }
 
-  #isBusy(socket: Socket): boolean {
-    return !socket.destroyed && (this.#underway.get(socket)?.size ?? 0) > 0;
+  #busyHalfClosed(): readonly Socket[] {
+    return [...this.#halfClosed.keys()].filter(
+      (socket) => !socket.destroyed && (this.#underway.get(socket)?.size ?? 0) > 0,
+    );
   }
 }

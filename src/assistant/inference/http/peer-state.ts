@@ -5,38 +5,55 @@ import { endianness } from "node:os";
 /**
  * What has become of the other end of a connection that has sent its last byte.
  * reads: it has only closed its sending half, and waits for the answer.
- * gone: nobody holds its end any more. unknown: it is not to be seen this time, or never on this system.
+ * gone: nobody holds its end any more. missing: neither end is to be seen, as of a connection that was reset; seen
+ * twice, it was. unknown: nothing is to be seen this time, or never on this system.
  */
-export type PeerState = "reads" | "gone" | "unknown";
+export type PeerState = "reads" | "gone" | "missing" | "unknown";
 
 /**
  * A half-closed connection and one whose program has closed it, or died, look the same from this end
  * until something is written. The other end is on this machine, though, and the kernel's table of
  * connections has it: without an inode once no program holds it.
  */
-export async function peerStates(sockets: readonly Socket[]): Promise<readonly PeerState[]> {
-  const ends = sockets.map((socket) => endsOf(socket));
+export async function peerStates(
+  ends: readonly (Ends | undefined)[],
+): Promise<readonly PeerState[]> {
   const families = new Set(ends.map((end) => end?.table));
-  const inodes = new Map<string, string>();
+  const seen: Seen = { inodes: new Map(), listening: new Set() };
   for (const table of ["/proc/net/tcp", "/proc/net/tcp6"] as const) {
-    if (families.has(table)) readInto(inodes, await textOf(table));
+    if (families.has(table)) readInto(seen, await textOf(table));
   }
-  return ends.map((end) => {
-    const inode = end && inodes.get(`${end.peer} ${end.own}`);
-    // The table changes while it is read, so that a line may be missed: that says nothing.
-    if (inode === undefined) return "unknown";
-    return inode === "0" ? "gone" : "reads";
-  });
+  return ends.map((end) => (end ? stateOf(end, seen) : "unknown"));
 }
 
-interface Ends {
+/** The table changes while it is read, so that a line may be missed: once, that says nothing. */
+function stateOf({ peer, own }: Ends, { inodes, listening }: Seen): PeerState {
+  const inode = inodes.get(`${peer} ${own}`);
+  if (inode !== undefined) return inode === "0" ? "gone" : "reads";
+  // Of a reset Node says nothing once the last byte was read, and the kernel has forgotten the connection.
+  // A port that nobody listens on is in another table than this.
+  return !inodes.has(`${own} ${peer}`) && listening.has(portOf(own)) ? "missing" : "unknown";
+}
+
+interface Seen {
+  readonly inodes: Map<string, string>;
+  /** Ports, as the table writes them. */
+  readonly listening: Set<string>;
+}
+
+const LISTENS = "0A";
+const portOf = (end: string) => end.slice(end.indexOf(":") + 1);
+
+/** The two ends of a connection, as the kernel's table has them. */
+export interface Ends {
   readonly table: "/proc/net/tcp" | "/proc/net/tcp6";
   /** Address and port, as the table writes them. */
   readonly own: string;
   readonly peer: string;
 }
 
-function endsOf(socket: Socket): Ends | undefined {
+/** Undefined where they are not to be found there. Asked early: of a connection that was reset nobody knows them. */
+export function endsOf(socket: Socket): Ends | undefined {
   const { localAddress, localPort, remoteAddress, remotePort } = socket;
   if (localAddress === undefined || remoteAddress === undefined) return undefined;
   const own = hexOf(localAddress, localPort);
@@ -71,12 +88,12 @@ function bytesOf(address: string): Buffer | undefined {
 }
 
 /** `sl local remote st queues timer retransmits uid timeout inode ...`, under one line of heads. */
-function readInto(inodes: Map<string, string>, table: string): void {
+function readInto({ inodes, listening }: Seen, table: string): void {
   for (const line of table.split("\n").slice(1)) {
-    const [, local, remote, , , , , , , inode] = line.trim().split(/\s+/);
-    if (local !== undefined && remote !== undefined && inode !== undefined) {
-      inodes.set(`${local} ${remote}`, inode);
-    }
+    const [, local, remote, state, , , , , , inode] = line.trim().split(/\s+/);
+    if (local === undefined || remote === undefined || inode === undefined) continue;
+    inodes.set(`${local} ${remote}`, inode);
+    if (state === LISTENS) listening.add(portOf(local));
   }
 }
 

@@ -13,7 +13,7 @@ import {
   stopsOf,
 } from "../../../../src/assistant/inference/http/generation-parameters.ts";
 import { KnownPaths } from "../../../../src/assistant/inference/http/known-paths.ts";
-import { peerStates } from "../../../../src/assistant/inference/http/peer-state.ts";
+import { endsOf, peerStates } from "../../../../src/assistant/inference/http/peer-state.ts";
 
 describe("known paths", () => {
   const paths = new KnownPaths();
@@ -127,14 +127,20 @@ describe("the other end of a connection", () => {
     const client = connect({ host, port, allowHalfOpen: true });
     const [socket]: Socket[] = await once(server, "connection");
     if (!socket) throw new Error("nobody connected");
+    const states = () => peerStates([endsOf(socket)]);
+    expect(await states()).toEqual(["reads"]);
     socket.resume();
     client.end();
     await once(socket, "end");
-    expect(await peerStates([socket])).toEqual(["reads"]);
+    expect(await states()).toEqual(["reads"]);
     client.destroy();
-    await expect.poll(() => peerStates([socket])).toEqual(["gone"]);
+    await expect.poll(states).toEqual(["gone"]);
+    // What comes there now is answered with a reset, of which this end hears nothing.
+    socket.write("x");
+    await expect.poll(states).toEqual(["missing"]);
+    expect(socket.destroyed).toBe(false);
     socket.destroy();
     server.close();
-    expect(await peerStates([socket])).toEqual(["unknown"]);
+    expect(await states()).toEqual(["unknown"]);
   });
 });
