@@ -1,4 +1,4 @@
-import { once } from "node:events";
+import { once, setMaxListeners } from "node:events";
 import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Clock } from "../../../base/clock.ts";
 import { AssistantError } from "../../errors.ts";
@@ -26,6 +26,8 @@ export class HttpCalls implements Disposable {
   constructor(options: { readonly url: URL; readonly clock: Clock }) {
     this.#url = options.url;
     this.#clock = options.clock;
+    // Every call under way listens: many of them are no leak.
+    setMaxListeners(0, this.#closing.signal);
   }
 
   /**
