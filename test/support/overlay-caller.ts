@@ -2,7 +2,6 @@ import type { RemoteState } from "../../src/assistant/remote/port.ts";
 import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
 import type { BusValue, BusVariant, SessionBus } from "../../src/base/session-bus/port.ts";
 
-const never = new AbortController().signal;
 const ANSWER_MS_MAX = 30_000;
 
 /** What a frontend was told of one query, in its order. */
@@ -21,7 +20,8 @@ export class OverlayCaller implements AsyncDisposable {
   readonly bus: SessionBus;
   readonly #turns = new Map<bigint, ToldTurn>();
   readonly logins: string[] = [];
-  #onChange: () => void = () => {};
+  /** Whoever waits looks again at each change. */
+  readonly #waiting = new Set<() => void>();
 
   static async connect(address: string): Promise<OverlayCaller> {
     const caller = new OverlayCaller(await connectSessionBus({ address, negotiateFds: true }));
@@ -29,7 +29,7 @@ export class OverlayCaller implements AsyncDisposable {
       await caller.bus.onSignal(rule("Overlay1", member), ({ args }) => caller.#take(member, args));
     await caller.bus.onSignal(rule("Remote1", "LoginCompleted"), ({ args: [id, isOk, detail] }) => {
       caller.logins.push(`${textOf(id)} ${isOk === true} ${textOf(detail)}`);
-      caller.#onChange();
+      caller.#changed();
     });
     return caller;
   }
@@ -47,7 +47,7 @@ export class OverlayCaller implements AsyncDisposable {
     const { path, sender: destination, interface: iface } = rule(name, member);
     return this.bus.call(
       { destination, path, interface: iface, member, signature, args },
-      { signal: never, timeoutMs: ANSWER_MS_MAX },
+      { signal: new AbortController().signal, timeoutMs: ANSWER_MS_MAX },
     );
   }
 
@@ -85,11 +85,13 @@ export class OverlayCaller implements AsyncDisposable {
           )}`,
         );
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, 1_000);
-        this.#onChange = () => {
+        const wake = () => {
           clearTimeout(timer);
+          this.#waiting.delete(wake);
           resolve();
         };
+        const timer = setTimeout(wake, 1_000);
+        this.#waiting.add(wake);
       });
     }
   }
@@ -117,7 +119,11 @@ export class OverlayCaller implements AsyncDisposable {
     if (member === "ConfirmationNeeded") turn.specs.push(JSON.parse(textOf(first)));
     if (member === "Finished")
       turn.end = { status: textOf(first), detail: JSON.parse(textOf(second)) };
-    this.#onChange();
+    this.#changed();
+  }
+
+  #changed(): void {
+    for (const wake of this.#waiting) wake();
   }
 
   #turn(queryId: bigint): ToldTurn {

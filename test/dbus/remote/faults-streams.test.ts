@@ -1,0 +1,169 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Held, heldBy, isBackAt } from "../../support/held-by-daemon.ts";
+import type { OverlayCaller, ToldTurn } from "../../support/overlay-caller.ts";
+import { type FaultName, faultyTurn, trickled } from "../../support/provider/faulty-turns.ts";
+import { Dice } from "../../support/random.ts";
+import { FAR, type HttpChat, NEAR, RemoteDesk } from "../../support/remote-desk.ts";
+
+const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
+const dice = new Dice(SEED);
+/** Streams in each of the ways; those that are under way at once, by the port and by the overlay. */
+const STREAMS = 200;
+const AT_ONCE = { http: 15, overlay: 10 };
+
+let desk: RemoteDesk;
+let before: Held;
+
+beforeAll(async () => {
+  process.stdout.write(`BERTH_SEED=${SEED}\n`);
+  desk = await RemoteDesk.open({ script: faultyTurn });
+  // What is made once, such as the first connections, is there before anything is counted.
+  await Promise.all(batch().flatMap(({ ask }) => ask("trickle").map(({ end }) => end())));
+  before = await heldBy(desk);
+});
+afterAll(() => desk?.[Symbol.asyncDispose]());
+
+/** A stream as its caller has it. */
+interface Stream {
+  readonly model: string;
+  /** Something of the answer is there, or it has ended. */
+  readonly begun: () => Promise<unknown>;
+  readonly leave: () => Promise<unknown>;
+  readonly end: () => Promise<{ readonly code: string | undefined; readonly text: string }>;
+}
+
+interface Door {
+  readonly ask: (fault: FaultName) => readonly Stream[];
+}
+
+const model = () => dice.pick([FAR, NEAR]);
+
+function overHttp(chat: HttpChat, of: string): Stream {
+  return {
+    model: of,
+    begun: () => chat.begun,
+    leave: async () => chat.leave(),
+    end: async () => ({ code: (await chat.end).code, text: await chat.said() }),
+  };
+}
+
+function overTheBus(caller: OverlayCaller, asked: Promise<ToldTurn>, of: string): Stream {
+  return {
+    model: of,
+    begun: async () => {
+      const turn = await asked;
+      await caller.until("it begins", () => turn.text !== "" || turn.end !== undefined);
+    },
+    leave: async () => caller.call("Overlay1", "Cancel", "t", (await asked).queryId),
+    end: async () => {
+      const { end, text } = await caller.ended(await asked);
+      return { code: String(end?.detail["code"]), text };
+    },
+  };
+}
+
+/** One round of what may be under way at once. */
+function batch(caller = desk.person): readonly Door[] {
+  const http = Array.from({ length: AT_ONCE.http }, () => model());
+  const overlay = Array.from({ length: AT_ONCE.overlay }, () => model());
+  return [
+    { ask: (fault) => http.map((of) => overHttp(desk.chat(of, `Tell me #${fault}`), of)) },
+    {
+      ask: (fault) =>
+        overlay.map((of) => {
+          const options = { model_hint: of, lane: "chat" };
+          return overTheBus(caller, caller.ask(`Tell me #${fault}`, options), of);
+        }),
+    },
+  ];
+}
+
+async function rounds(play: (doors: readonly Door[]) => Promise<void>): Promise<void> {
+  const each = AT_ONCE.http + AT_ONCE.overlay;
+  for (let done = 0; done < STREAMS; done += each) await play(batch());
+}
+
+const all = (doors: readonly Door[], fault: FaultName) => doors.flatMap(({ ask }) => ask(fault));
+
+describe("200 streams leave nothing behind", () => {
+  it("that their callers cancel, at any time", async () => {
+    await rounds(async (doors) => {
+      const streams = all(doors, dice.pick(["hang", "hang-head", "trickle"]));
+      await Promise.all(
+        streams.map(async (stream) => {
+          if (dice.chance(0.5)) await Promise.race([stream.begun(), untilAsked()]);
+          await stream.leave();
+          const { code = "left" } = await stream.end();
+          expect(["left", "cancelled", "ok"]).toContain(code);
+        }),
+      );
+    });
+    await isBackAt(before, desk);
+  });
+
+  it("whose callers' connections are lost", async () => {
+    await rounds(async () => {
+      const caller = await desk.frontend();
+      const streams = all(batch(caller), dice.pick(["hang", "hang-head"]));
+      await Promise.race([...streams.map(({ begun }) => begun()), untilAsked()]);
+      await caller[Symbol.asyncDispose]();
+      for (const stream of streams) void stream.leave().catch(() => {});
+    });
+    await isBackAt(before, desk);
+    expect(desk.companion.lines.join("\n")).toContain('"status":"gone"');
+  });
+
+  it.each(["reset", "cut", "half-event", "half-letter"] as const)(
+    "of which a quarter is cut by %s",
+    async (fault) => {
+      await Promise.all(
+        all([...batch(), ...batch()], fault).map(async (stream) => {
+          const { code, text } = await stream.end();
+          const far = fault === "reset" ? "unreachable" : "cut_off";
+          const expected = stream.model === FAR ? far : "engine_failed";
+          expect([stream.model, code]).toEqual([stream.model, expected]);
+          expect(text).not.toContain("\uFFFD");
+        }),
+      );
+      await isBackAt(before, desk);
+    },
+  );
+
+  it("that are slow, and come to their end all the same", async () => {
+    await rounds(async (doors) => {
+      for (const ended of await Promise.all(all(doors, "trickle").map(({ end }) => end())))
+        expect(ended).toMatchObject({ text: trickled });
+    });
+    await isBackAt(before, desk);
+  });
+
+  it("and no memory that grows with them", async () => {
+    const { rss } = await heldBy(desk);
+    for (let round = 0; round < 2; round += 1)
+      await rounds(async (doors) => {
+        const streams = all(doors, dice.pick(["hang", "cut", "trickle"]));
+        await Promise.all(
+          streams.map(async (stream) => {
+            await stream.begun();
+            await stream.leave();
+            await stream.end();
+          }),
+        );
+      });
+    await isBackAt(before, desk);
+    const after = await heldBy(desk);
+    process.stdout.write(`${before.rss} MB, ${rss} MB, ${after.rss} MB\n`);
+    expect(after.rss - rss).toBeLessThan(48);
+    const complaints = desk.companion.lines.filter((line) => /"level":[56]0|Warning/.test(line));
+    expect(complaints).toEqual([]);
+  });
+});
+
+/** Some requests have reached whoever answers them. */
+async function untilAsked(): Promise<void> {
+  const asked = [desk.cloud, desk.near].map((side) => {
+    const { length } = side.requests;
+    return side.until(({ requests }) => requests.length > length);
+  });
+  await Promise.race(asked);
+}

@@ -1,0 +1,65 @@
+import { readdirSync, readlinkSync } from "node:fs";
+import { expect } from "vitest";
+import type { RemoteDesk } from "./remote-desk.ts";
+
+/** What a daemon has that somebody has to give back. */
+export interface Held {
+  /** Descriptors of files, pipes and whatever else is no socket. */
+  readonly files: number;
+  /** Without the connections to the two sides that answer, which may be kept. */
+  readonly sockets: number;
+  readonly timers: number;
+  readonly underWay: number;
+  readonly active: unknown;
+  readonly pending: unknown;
+  /** Megabytes. */
+  readonly rss: number;
+}
+
+/** Of one provider; what the daemon keeps at most. */
+const KEPT_MAX = 8;
+/** Less than it takes until something is said to clients that wait, by which it would be seen that they have gone. */
+const BACK_MS_MAX = 8_000;
+
+export async function heldBy(desk: RemoteDesk): Promise<Held> {
+  const metrics = await desk.metrics();
+  const { files, sockets } = descriptorsOf(desk.companion.ready.pid);
+  const { active, pending } = await desk.queries();
+  return {
+    files,
+    sockets: sockets - desk.cloud.connections - desk.near.connections,
+    timers: metrics.get('nodejs_active_resources{type="Timeout"}') ?? 0,
+    underWay: metrics.get("berth_inference_requests_underway") ?? 0,
+    active,
+    pending,
+    rss: Math.round((metrics.get("process_resident_memory_bytes") ?? 0) / 2 ** 20),
+  };
+}
+
+/** Waits until the daemon has no more than it had, and is asked for nothing any more. */
+export async function isBackAt(before: Held, desk: RemoteDesk): Promise<void> {
+  const { rss: _, timers, ...others } = before;
+  const now = async () => {
+    const { rss: __, timers: timersNow, ...rest } = await heldBy(desk);
+    // The clocks of kept connections, of which there were fewer.
+    return { ...rest, timersMore: Math.max(0, timersNow - timers - KEPT_MAX) };
+  };
+  await expect
+    .poll(now, { timeout: BACK_MS_MAX, interval: 50 })
+    .toEqual({ ...others, timersMore: 0 });
+  for (const side of [desk.cloud, desk.near])
+    expect(side.requests.filter(({ state }) => state === "open")).toEqual([]);
+  expect(desk.cloud.connections).toBeLessThanOrEqual(KEPT_MAX);
+}
+
+function descriptorsOf(pid: number): { readonly files: number; readonly sockets: number } {
+  const links = readdirSync(`/proc/${pid}/fd`).map((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`);
+    } catch {
+      return ""; // closed meanwhile
+    }
+  });
+  const sockets = links.filter((link) => link.startsWith("socket:")).length;
+  return { files: links.filter((link) => link !== "").length - sockets, sockets };
+}

@@ -1,0 +1,199 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Cleanup } from "../../src/base/cleanup.ts";
+import { CompanionProcess } from "./companion-process.ts";
+import { OverlayCaller } from "./overlay-caller.ts";
+import { type ProviderRequest, TestProvider } from "./provider/test-provider.ts";
+import type { Turn } from "./provider/turns.ts";
+import { TestSessionBus } from "./session-bus.ts";
+
+export const KEY = "sk-canary-5d0f77aa31";
+export const FAR = "remote:cloud:test-model";
+export const NEAR = "tiny";
+
+export interface RemoteDeskOptions {
+  /** What both sides do with a chat; undefined: they repeat what it says. */
+  readonly script?: (request: ProviderRequest) => Turn | undefined;
+  /** Without a provider, a key and consent: the daemon as it is at first. */
+  readonly isBare?: boolean;
+  readonly environment?: Readonly<Record<string, string>>;
+  /** False: it is only prepared. */
+  readonly isStarted?: boolean;
+}
+
+/**
+ * The real companion on a bus of its own, a provider over TLS, what answers in place of the system instance, and a
+ * person's frontend.
+ */
+export class RemoteDesk implements AsyncDisposable {
+  readonly bus: TestSessionBus;
+  readonly companion: CompanionProcess;
+  /** Of the person; the folder of the companion's state. */
+  readonly dataDir: string;
+  readonly cloud: TestProvider;
+  readonly near: TestProvider;
+  readonly person: OverlayCaller;
+  readonly #cleanup: Cleanup;
+
+  static async open(options: RemoteDeskOptions = {}): Promise<RemoteDesk> {
+    await using starting = new Cleanup();
+    const script = options.script ?? (() => undefined);
+    const near = starting.use(await TestProvider.start({ models: [NEAR], script }));
+    const cloud = starting.use(await TestProvider.start({ tls: true, key: KEY, script }));
+    const folder = await mkdtemp(join(tmpdir(), "berth-desk-"));
+    starting.defer(() => rm(folder, { recursive: true, force: true }));
+    const authority = join(folder, "ca.pem");
+    await writeFile(authority, cloud.ca);
+    const bus = starting.use(await TestSessionBus.start());
+    const companion = starting.use(
+      await CompanionProcess.prepare({
+        bus,
+        flags: ["--upstream", near.origin],
+        environment: { NODE_EXTRA_CA_CERTS: authority, ...options.environment },
+      }),
+    );
+    if (options.isStarted !== false) await companion.start();
+    const person = starting.use(await OverlayCaller.connect(bus.address));
+    const desk = new RemoteDesk({ bus, companion, cloud, near, person }, starting.move());
+    if (options.isStarted !== false && options.isBare !== true) await desk.furnish();
+    return desk;
+  }
+
+  private constructor(
+    parts: Pick<RemoteDesk, "bus" | "companion" | "cloud" | "near" | "person">,
+    cleanup: Cleanup,
+  ) {
+    this.bus = parts.bus;
+    this.companion = parts.companion;
+    this.dataDir = join(parts.companion.home, ".local/share/berth/companion");
+    this.cloud = parts.cloud;
+    this.near = parts.near;
+    this.person = parts.person;
+    this.#cleanup = cleanup;
+  }
+
+  /** The provider is there, has its key, and prompts may go to it. */
+  async furnish(): Promise<void> {
+    await this.person.call("Remote1", "AddProvider", "sss", "cloud", "", this.cloud.baseUrl);
+    await this.person.call("Remote1", "SetKey", "ss", "cloud", KEY);
+    await this.person.call("Remote1", "SetConsent", "sb", "prompt", true);
+  }
+
+  defer(step: () => void | Promise<void>): void {
+    this.#cleanup.defer(step);
+  }
+
+  /** Another frontend, on a connection of its own. */
+  async frontend(): Promise<OverlayCaller> {
+    return await OverlayCaller.connect(this.bus.address);
+  }
+
+  /** A streamed chat on the companion's port. */
+  chat(model: string, text: string): HttpChat {
+    return new HttpChat(this.companion.ready.url, {
+      model,
+      stream: true,
+      messages: [{ role: "user", content: text }],
+    });
+  }
+
+  /** GetStatus: queries that run, and that wait for a person. */
+  async queries(): Promise<{ readonly active: unknown; readonly pending: unknown }> {
+    const [status] = await this.person.call("Overlay1", "GetStatus");
+    if (!(status instanceof Map)) throw new Error("no status");
+    return {
+      active: valueOf(status.get("active")),
+      pending: valueOf(status.get("pending_confirmations")),
+    };
+  }
+
+  /** `/metrics`, each line by its name with its labels. */
+  async metrics(): Promise<ReadonlyMap<string, number>> {
+    const { text } = await new HttpChat(this.companion.ready.url, undefined, "/metrics").end;
+    const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+    return new Map(
+      lines.map((line) => {
+        const at = line.lastIndexOf(" ");
+        return [line.slice(0, at), Number(line.slice(at + 1))];
+      }),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#cleanup[Symbol.asyncDispose]();
+  }
+}
+
+export interface HttpEnd {
+  /** 0: there was no answer. */
+  readonly status: number;
+  readonly headers: IncomingMessage["headers"];
+  readonly text: string;
+  /** Of the error, as the answer's body or as an event of the stream; undefined: there was none. */
+  readonly code: string | undefined;
+}
+
+/** A request on a connection of its own, which its client can leave at any time. Without a body it is a GET. */
+export class HttpChat {
+  /** Something of the body has come. Never rejects. */
+  readonly begun: Promise<void>;
+  /** Never rejects: also how far it came that was left or cut. */
+  readonly end: Promise<HttpEnd>;
+  readonly #request;
+
+  constructor(url: string, body?: unknown, path = "/v1/chat/completions") {
+    const request = httpRequest(new URL(path, url), {
+      agent: false,
+      method: body === undefined ? "GET" : "POST",
+      headers: { "content-type": "application/json" },
+    });
+    this.#request = request;
+    const begun = new AbortController();
+    const begin = () => begun.abort();
+    this.begun = new Promise((resolve) => {
+      begun.signal.addEventListener("abort", () => resolve());
+    });
+    this.end = new Promise((resolve) => {
+      let text = "";
+      let response: IncomingMessage | undefined;
+      const over = () => {
+        begin();
+        const { statusCode: status = 0, headers = {} } = response ?? {};
+        resolve({ status, headers, text, code: codeOf(text) });
+      };
+      request.once("response", (found) => {
+        response = found;
+        found.setEncoding("utf8").on("data", (piece: string) => {
+          text += piece;
+          begin();
+        });
+        found.once("close", over).on("error", () => {});
+      });
+      request.on("error", () => {}).once("close", over);
+    });
+    request.end(body === undefined ? undefined : JSON.stringify(body));
+  }
+
+  leave(): void {
+    this.#request.destroy();
+  }
+
+  /** What it said, its events put together. */
+  async said(): Promise<string> {
+    const { text } = await this.end;
+    const pieces = text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g);
+    return [...pieces].map(([, piece]) => String(JSON.parse(piece ?? '""'))).join("");
+  }
+}
+
+function codeOf(text: string): string | undefined {
+  return /"error":\{.*"code":"(\w+)"/.exec(text)?.[1];
+}
+
+function valueOf(variant: unknown): unknown {
+  return typeof variant === "object" && variant !== null && "value" in variant
+    ? variant.value
+    : variant;
+}
