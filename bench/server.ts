@@ -53,7 +53,9 @@ export class BenchServer implements AsyncDisposable {
       [
         join(import.meta.dirname, "../bin/berth"),
         "up",
-        ...(assistant ? ["--assistant=on", "--assistant-port=0"] : ["--assistant=off"]),
+        ...(assistant
+          ? ["--assistant=on", "--assistant-port=0", "--companion=off"]
+          : ["--assistant=off"]),
         "--no-summary",
         "--data-dir",
         join(root, "data"),

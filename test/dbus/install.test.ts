@@ -80,6 +80,25 @@ describe("install", () => {
     ).toContain("nothing new");
   });
 
+  test("a bus that does not follow its folders is told, each time", async () => {
+    await using bus = await TestSessionBus.start();
+    const reloads: string[] = [];
+    const openSessionBus = async (address: string, signal: AbortSignal) => {
+      const real = await connectSessionBus({ address, signal, negotiateFds: false });
+      const call: typeof real.call = (method, limits) => {
+        reloads.push(method.member);
+        return real.call(method, limits);
+      };
+      return { ...real, call };
+    };
+    const environment = { HOME: home, ...bus.environment };
+    const options = { workingDirectory: home, environment, openSessionBus };
+    expect((await berth(["assistant", "install", "--no-start"], options)).code).toBe(0);
+    expect(reloads).toEqual(["ReloadConfig"]);
+    expect((await berth(["assistant", "uninstall"], options)).code).toBe(0);
+    expect(reloads).toEqual(["ReloadConfig", "ReloadConfig"]);
+  });
+
   test("paths among the flags are written down from the root", async () => {
     await writeFile(join(home, "companion.yaml"), "paused: true\n");
     await writeFile(join(home, "some.gguf"), "");

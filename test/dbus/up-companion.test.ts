@@ -188,8 +188,7 @@ test("one that cannot have its port is said once with what to do, and costs noth
   const address = holder.address();
   const port = typeof address === "object" ? address?.port : undefined;
   await using berth = await openBerth(bus.environment, [`--companion-port=${port}`]);
-  const again = ({ starts }: Report) => starts >= 2;
-  const { message } = await companionIs(berth, "waiting", again);
+  const { message } = await companionIs(berth, "waiting", ({ starts }) => starts >= 2);
   expect(message).toContain(`port ${port} of 127.0.0.1 is taken`);
   expect(message).toContain("--companion-port");
   expect(complaints(berth)).toHaveLength(1);

@@ -4,6 +4,7 @@ import type { Cli } from "../../cli.ts";
 import { installPaths } from "./install-paths.ts";
 import { serviceText, unitText } from "./install-texts.ts";
 import { refuseForeign, removeOwned, type Written, writeOwned } from "./owned-files.ts";
+import { reloadBus } from "./reload-bus.ts";
 import { tellUserManager } from "./user-manager.ts";
 
 /** What the daemon is to be started with, as flags of `berth assistant --user`. */
@@ -24,6 +25,8 @@ export async function installCompanion(cli: Cli, { flags, starts }: InstallFlags
   const written: Written[] = [await writeOwned(paths.unit, unitText(argv))];
   for (const { name, file } of paths.services)
     written.push(await writeOwned(file, serviceText(name, argv)));
+  // First of all: a companion that `berth up` has started makes way then.
+  await reloadBus(cli.io);
   const isNew = written.some((what) => what !== "same");
   await cli.print(`${isNew ? "wrote" : "nothing new in"} ${paths.unit}`);
   await cli.print(
@@ -51,6 +54,7 @@ export async function uninstallCompanion(cli: Cli): Promise<void> {
     if (await removeOwned(file)) removed++;
   }
   await tellUserManager(["daemon-reload"], environment);
+  await reloadBus(cli.io);
   await cli.print(
     removed === 0
       ? "the companion is not installed"

@@ -16,6 +16,7 @@ class FakePersonBus implements PersonBus {
   isLost = false;
   sight: CompanionSight = { owner: undefined, isInstalled: false };
   startsAsked = 0;
+  endsAtOnce = false;
   /** Thrown by the next starts, oldest first. */
   readonly startErrors: string[] = [];
   /** Looks that the bus does not answer. */
@@ -40,7 +41,7 @@ class FakePersonBus implements PersonBus {
     const error = this.startErrors.shift();
     if (error !== undefined)
       throw new BusCallError("org.freedesktop.DBus.Error.Spawn.ChildExited", error);
-    this.is({ owner: { pid: 99, url: "http://127.0.0.1:7778" } });
+    if (!this.endsAtOnce) this.is({ owner: { pid: 99, url: "http://127.0.0.1:7778" } });
   }
 
   is(what: Partial<CompanionSight>): void {
@@ -292,6 +293,17 @@ describe("where one is installed", () => {
     expect(children).toEqual([]);
   });
 
+  test("one that ends as soon as it is up is not started over and over", async () => {
+    prepare = (made) => {
+      made.is({ isInstalled: true });
+      made.endsAtOnce = true;
+    };
+    await begin();
+    await clock.advance(60_000);
+    expect(theBus().startsAsked).toBe(1);
+    expect(keeper.report()).toMatchObject({ state: "activated", pid: null });
+  });
+
   test("one that runs already is left as it is", async () => {
     prepare = (made) => made.is({ isInstalled: true, owner: { pid: 5, url: null } });
     await begin();
@@ -330,9 +342,12 @@ describe("where somebody else has the names", () => {
     await begin();
     await dies();
     theBus().is({ owner: { pid: 5, url: null } });
-    await clock.advance(60_000);
+    await clock.settle();
     expect(keeper.report()).toMatchObject({ state: "foreign", pid: 5 });
-    expect(children).toHaveLength(1);
+    // What was waited for is over.
+    theBus().is({ owner: undefined });
+    await clock.settle();
+    expect(children).toHaveLength(2);
   });
 });
 

@@ -1,0 +1,29 @@
+import { sessionBusAddress } from "../../../base/session-bus/address.ts";
+import { timeLimit } from "../../../base/time-limit.ts";
+import type { CliIo } from "../../io.ts";
+
+const ANSWER_MS_MAX = 5_000;
+
+/** Has the session bus look at its services anew, since not every bus follows its folders. Never rejects. */
+export async function reloadBus(io: CliIo): Promise<void> {
+  const address = sessionBusAddress(io.environment);
+  if (address === undefined) return;
+  using limit = timeLimit(new AbortController().signal, ANSWER_MS_MAX);
+  try {
+    await using bus = await io.openSessionBus(address, limit.signal, false);
+    const name = "org.freedesktop.DBus";
+    await bus.call(
+      {
+        destination: name,
+        path: "/org/freedesktop/DBus",
+        interface: name,
+        member: "ReloadConfig",
+        signature: "",
+        args: [],
+      },
+      { signal: limit.signal, timeoutMs: ANSWER_MS_MAX },
+    );
+  } catch {
+    // Where there is none now, the next one reads them as it starts.
+  }
+}
