@@ -58,8 +58,10 @@ export class Companion {
     await this.#call(OVERLAY, "Cancel", "t", [queryId]);
   }
 
-  async respond(queryId, isApproved) {
-    await this.#call(OVERLAY, "Respond", "tb", [queryId, isApproved]);
+  /** `question`: its number, since the query may ask another thing by the time that the person answers. */
+  async respond(queryId, question, isApproved) {
+    if (question === undefined) await this.#call(OVERLAY, "Respond", "tb", [queryId, isApproved]);
+    else await this.#call(OVERLAY, "RespondTo", "tub", [queryId, question, isApproved]);
   }
 
   /**

@@ -7,8 +7,14 @@ import { Person } from "./person.mjs";
 const usage = `usage: node frontend.mjs ask [--my-stuff] [--model NAME] QUESTION...
        node frontend.mjs chat [--model NAME]`;
 
-/** Text of a model, a document or an app: no terminal may obey it. */
-const safe = (text) => text.replace(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/g, "");
+/** Text of a model, a document or an app: no terminal may obey it, or turn its direction around. */
+const safe = (text) =>
+  text.replace(
+    /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
+    "",
+  );
+/** The same in one line: it begins none that could pass for one of ours, and a line break is no Enter. */
+const safeLine = (text) => safe(text.replace(/\s+/g, " "));
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -31,7 +37,7 @@ try {
   process.exitCode = verb === "ask" ? await ask() : await chat();
 } catch (error) {
   // dev.assistant.Error.* and org.freedesktop.DBus.Error.*: docs/assistant-errors.md has them all.
-  console.error(`error: ${error.type ?? "failed"}: ${safe(error.message)}`);
+  console.error(`error: ${error.type ?? "failed"}: ${safeLine(error.message)}`);
   process.exitCode = 1;
 } finally {
   companion.close();
@@ -53,14 +59,16 @@ async function chat() {
     person.takeBack();
   };
   await companion.serveWindow({
-    summon: (prompt) => person.prefill(safe(prompt)),
+    summon: (prompt) => person.prefill(safeLine(prompt)),
     hide: () => person.prefill(""),
   });
   for (;;) {
     while (elsewhere.length > 0) {
       const [queryId, spec] = elsewhere.shift();
       // Its owner, or time, may be quicker: then nobody waits for this any more.
-      await companion.respond(queryId, await decide(spec)).catch(() => {});
+      await companion
+        .respond(queryId, spec.question, await decide(spec, undefined, true))
+        .catch(() => {});
     }
     const line = await person.line("> ");
     if (line === undefined) return 0;
@@ -74,7 +82,7 @@ async function chat() {
       if (status === "completed")
         history.push({ role: "user", content: line }, { role: "assistant", content: text });
     } catch (error) {
-      console.error(`error: ${error.type ?? "failed"}: ${safe(error.message)}`);
+      console.error(`error: ${error.type ?? "failed"}: ${safeLine(error.message)}`);
     }
   }
 }
@@ -95,15 +103,18 @@ async function play(prompt, options) {
         process.stdout.write(safe(value));
       }
       if (member === "ConfirmationNeeded") {
-        const answer = await decide(JSON.parse(value), turn.arrival());
+        const spec = JSON.parse(value);
+        const answer = await decide(spec, turn.arrival());
         // Somebody else was quicker, and the turn goes on.
-        if (answer !== undefined) await companion.respond(turn.queryId, answer).catch(() => {});
+        if (answer !== undefined)
+          await companion.respond(turn.queryId, spec.question, answer).catch(() => {});
       }
       if (member !== "Finished") continue;
       if (text !== "") process.stdout.write("\n");
-      for (const { title, uri } of sources) console.error(`  from ${safe(title || uri)}`);
+      for (const { title, uri } of sources) console.error(`  from ${safeLine(title || uri)}`);
       const { code, message } = JSON.parse(detail);
-      if (value !== "completed") console.error(`${value} (${safe(code)}): ${safe(message)}`);
+      if (value !== "completed")
+        console.error(`${value} (${safeLine(code)}): ${safeLine(message)}`);
       return { status: value, text };
     }
   } finally {
@@ -113,24 +124,28 @@ async function play(prompt, options) {
 
 /**
  * Shows what a query waits for, and asks. False where nobody sits at a terminal; undefined where `over` resolves
- * before: what is asked about is decided.
+ * before: what is asked about is decided. `isElsewhere`: another program has asked, and the person has not seen what.
  */
-async function decide(spec, over) {
-  const show = (name, value) => console.error(`  ${name}: ${JSON.stringify(value)}`);
+async function decide(spec, over, isElsewhere = false) {
+  const show = (name, value) =>
+    console.error(`  ${safeLine(name)}: ${safeLine(JSON.stringify(value))}`);
   let question = "Send it, this once? [y/N] ";
   let wanted = /^y(es)?$/i;
   if (spec.kind === "consent") {
     console.error("This leaves your machine:");
-    for (const name of ["provider", "model", "scopes", "sources"]) show(name, spec[name]);
+    const asked = isElsewhere ? ["caller", "prompt"] : [];
+    for (const name of [...asked, "provider", "address", "model", "scopes", "sources", "calls"])
+      if (spec[name] !== undefined) show(name, spec[name]);
   } else if (spec.kind === "call") {
     console.error("A tool would be called:");
-    for (const name of ["app_id", "tool", "tiers", "chain", "undo"]) show(name, spec[name]);
+    for (const name of ["app_id", "tool", "tiers", "chain", "caller", "undo"])
+      show(name, spec[name]);
     // What is run are the arguments: all of them are shown, also where `diff` has no row for one.
     for (const { label, value } of spec.diff) show(label, value);
     show("args", spec.args);
     question = "Run it? [y/N] ";
     if (spec.tiers.effective === "destructive") {
-      question = `Type ${JSON.stringify(spec.tool)} to run it, anything else declines: `;
+      question = `Type ${safeLine(JSON.stringify(spec.tool))} to run it, anything else declines: `;
       wanted = { test: (line) => line === spec.tool };
     }
   } else {

@@ -12,6 +12,7 @@ export class Person {
   #reader;
   #isMuted = true;
   #hasLeft = false;
+  #isDeciding = false;
   #prefilled = "";
   #settle;
   #interrupt;
@@ -43,23 +44,27 @@ export class Person {
 
   /** As `line`, for what is decided about: what was typed before is no answer. `over`: it is decided. */
   async ask(question, holdMs, over) {
+    this.#isDeciding = true;
     let state = "held";
     void over?.then(() => {
       if (state === "asked") this.#takeBack(this.#prefilled);
       if (state === "held") state = "over";
     });
-    await delay(Math.max(holdMs, HOLD_MS_MIN));
-    if (state === "over") return this.takenBack;
-    state = "asked";
-    this.#clear();
-    const line = await this.#read(question, "");
-    state = "answered";
-    return line;
+    try {
+      await delay(Math.max(holdMs, HOLD_MS_MIN));
+      if (state === "over") return this.takenBack;
+      state = "asked";
+      this.#clear();
+      return await this.#read(question, "");
+    } finally {
+      state = "answered";
+      this.#isDeciding = false;
+    }
   }
 
-  /** Ends a line that is waited for; what stands on it comes back with the next one. */
+  /** Ends a line that is waited for; what stands on it comes back with the next one. A question goes on. */
   takeBack() {
-    this.#takeBack(this.#reader?.line ?? "");
+    if (!this.#isDeciding) this.#takeBack(this.#reader?.line ?? "");
   }
 
   async #read(prompt, prefilled) {
@@ -80,10 +85,13 @@ export class Person {
     this.#end(this.takenBack);
   }
 
-  /** Puts a text behind the prompt, in place of what stands there. */
+  /**
+   * Puts a line of somebody else's behind the prompt, in place of what stands there; while something is decided, behind the
+   * next one, since it must never stand where an answer does.
+   */
   prefill(text) {
     process.stderr.write("\u0007");
-    if (this.#settle === undefined) {
+    if (this.#settle === undefined || this.#isDeciding) {
       this.#prefilled = text;
       return;
     }

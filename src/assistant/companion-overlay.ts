@@ -47,7 +47,7 @@ export function openCompanionOverlay(parts: CompanionOverlayParts, starting: Cle
     context,
     remote: {
       missing: (classes) => remote.consent.missing(classes),
-      knows: (id) => remote.providers.find(id) !== undefined,
+      addressOf: (id) => remote.providers.find(id)?.baseUrl,
     },
     agentPass,
     ui: new SessionBusUi(parts.sessionBus),

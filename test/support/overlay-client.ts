@@ -124,6 +124,8 @@ export class OverlayClient implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // A call that comes in now has nobody any more to answer it.
+    this.window.isMute = true;
     this.#bus.disconnect();
   }
 

@@ -183,7 +183,10 @@ export class OverlayWorld implements AsyncDisposable {
   readonly logged: LogLine[] = [];
   readonly passTurns: PassTurn[] = [];
   readonly aliases = new Map<string, readonly string[]>();
-  readonly providers = new Set(["cloud", "other"]);
+  readonly providers = new Map([
+    ["cloud", "https://cloud.example"],
+    ["other", "https://other.example"],
+  ]);
   hits: (signal: AbortSignal) => Promise<readonly SearchHit[]> = async () => [];
   readonly searches: string[] = [];
   pass: AgentPass["run"] = async () => noTools;
@@ -216,7 +219,7 @@ export class OverlayWorld implements AsyncDisposable {
       }),
       remote: {
         missing: (classes) => this.consent.missing(classes),
-        knows: (id) => this.providers.has(id),
+        addressOf: (id) => this.providers.get(id),
       },
       agentPass: {
         run: (turn, signal) => {

@@ -73,6 +73,10 @@ function overlayInterface(
         service.respond(queryIdOf(queryId), approve === true, caller);
         return [];
       },
+      RespondTo: ({ args: [queryId, question, approve], caller }) => {
+        service.respond(queryIdOf(queryId), approve === true, caller, Number(question));
+        return [];
+      },
       GetStatus: async () => [statusVariants(await service.status())],
       Summon: async ({ args: [prompt] }) => {
         await service.summon(text(prompt));

@@ -27,8 +27,8 @@ export interface OverlayOptions {
 export interface RemoteRules {
   /** Of these, those that a person has not allowed to leave. */
   missing(classes: readonly DataClass[]): readonly DataClass[];
-  /** Whether there is a provider of this id, with a credential or without. */
-  knows(providerId: string): boolean;
+  /** Where the provider of this id is, with a credential or without. Undefined: there is no such one. */
+  addressOf(providerId: string): string | undefined;
 }
 
 /** What only the daemon that is made of all the parts knows. */

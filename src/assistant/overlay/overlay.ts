@@ -16,6 +16,7 @@ import type {
   OverlayService,
   OverlaySpec,
   OverlayStatus,
+  Wish,
 } from "./port.ts";
 import { Query } from "./query.ts";
 import { Question } from "./question.ts";
@@ -72,23 +73,23 @@ export class Overlay implements OverlayService, AsyncDisposable {
     else if (query) this.#cancel(query, "Cancel was called");
   }
 
-  respond(queryId: number, isApproved: boolean, caller: Caller): void {
+  respond(queryId: number, isApproved: boolean, caller: Caller, number?: number): void {
     if (sandboxedApp(caller) !== undefined)
       throw new AssistantError(
         "forbidden",
         "an app in a sandbox may not answer for the person: a frontend outside of it may",
       );
     const question = this.#queries.get(queryId)?.question;
-    if (question?.isOpen === true) {
+    if (question?.isOpen === true && (number ?? question.number) === question.number) {
       if (isApproved) question.allow(caller);
       else question.decline();
       return;
     }
     const isKnown = this.#queries.has(queryId) || this.#ended.ownerOf(queryId) !== undefined;
     if (!isKnown) throw noSuchQuery(queryId);
-    throw new AssistantError("invalid_request", `query ${queryId} does not wait for an answer`, {
-      param: "query_id",
-    });
+    throw number === undefined
+      ? late(`query ${queryId} does not wait for an answer`, "query_id")
+      : late(`question ${number} of query ${queryId} does not wait for an answer`, "question");
   }
 
   status(): Promise<OverlayStatus> {
@@ -164,7 +165,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
     return new Turn(this.#options, query, {
       started: (meta) => tell((listener) => listener.started(id, meta, connection)),
       token: (text) => tell((listener) => listener.token(id, text, connection)),
-      ask: (spec, signal) => this.#askPerson(query, place, spec, signal),
+      ask: (wish, signal) => this.#askPerson(query, place, wish, signal),
     });
   }
 
@@ -172,12 +173,12 @@ export class Overlay implements OverlayService, AsyncDisposable {
   async #askPerson(
     query: Query,
     place: Place,
-    spec: OverlaySpec,
+    wish: Wish,
     withdrawn: AbortSignal,
   ): Promise<Caller> {
     place.rest();
     try {
-      const by = await this.#answerOf(query, spec, withdrawn);
+      const by = await this.#answerOf(query, wish, withdrawn);
       await place.resume();
       return by;
     } catch (error) {
@@ -187,15 +188,16 @@ export class Overlay implements OverlayService, AsyncDisposable {
     }
   }
 
-  async #answerOf(query: Query, spec: OverlaySpec, withdrawn: AbortSignal): Promise<Caller> {
+  async #answerOf(query: Query, wish: Wish, withdrawn: AbortSignal): Promise<Caller> {
     query.signal.throwIfAborted();
     withdrawn.throwIfAborted();
     if (query.question) throw new Error("a query asks one thing at a time");
-    const question = new Question();
+    query.questions += 1;
+    const question = new Question(query.questions);
     query.question = question;
     const stopTimer = this.#options.clock.setTimer(this.#limits.answerMs, () => question.expire());
     try {
-      this.#show(query, question, spec);
+      this.#show(query, question, { ...wish, question: question.number });
       return await untilAborted(question.answer, query.signal, withdrawn);
     } finally {
       stopTimer();
@@ -212,8 +214,8 @@ export class Overlay implements OverlayService, AsyncDisposable {
     tell(query.connection);
     this.#tasks.run("the frontend", async (signal) => {
       const frontend = await this.#options.ui.connection(signal);
-      if (frontend !== undefined && frontend !== query.connection && question.isOpen)
-        tell(frontend);
+      const isOther = frontend !== undefined && frontend !== query.connection;
+      if (isOther && question.isOpen && !query.isEnded) tell(frontend);
     });
     this.#attention.needed(query.id);
   }
@@ -231,6 +233,10 @@ export class Overlay implements OverlayService, AsyncDisposable {
       listener.finished(query.id, status, detail, query.connection),
     );
   }
+}
+
+function late(words: string, param: string): AssistantError {
+  return new AssistantError("invalid_request", words, { param });
 }
 
 function noSuchQuery(queryId: number): AssistantError {

@@ -14,8 +14,11 @@ export interface OverlayService {
   /** Ends a query; one that waits for consent is answered with no. Also for one that has ended. */
   cancel(queryId: number, caller: Caller): void;
 
-  /** Answers what a query waits for. `forbidden` for a sandboxed app, which may not consent in a person's name. */
-  respond(queryId: number, isApproved: boolean, caller: Caller): void;
+  /**
+   * Answers what a query waits for; with `question`, that one only: `invalid_request` where it is over, also where the
+   * query has asked another one since. `forbidden` for a sandboxed app, which may not consent in a person's name.
+   */
+  respond(queryId: number, isApproved: boolean, caller: Caller, question?: number): void;
 
   status(): Promise<OverlayStatus>;
 
@@ -84,20 +87,31 @@ export interface SourceMeta {
   readonly score: number;
 }
 
-/** spec_json of ConfirmationNeeded: a tool call as Agent1 tells of it, or data that would leave the machine. */
-export type OverlaySpec =
-  | (ConfirmationSpec & { readonly kind: "call" })
-  | {
-      readonly v: 1;
-      readonly kind: "consent";
-      readonly provider: string;
-      readonly model: string;
-      /** What is not allowed yet, and would be sent for this one turn. */
-      readonly scopes: readonly DataClass[];
-      /** What the turn holds from elsewhere. */
-      readonly sources: readonly SourceMeta[];
-      readonly expires_at: string;
-    };
+/** spec_json of ConfirmationNeeded: what is asked, and the how manieth question of the query it is, from 1 on. */
+export type OverlaySpec = Wish & { readonly question: number };
+
+/** A tool call as Agent1 tells of it, or data that would leave the machine. */
+export type Wish = (ConfirmationSpec & { readonly kind: "call" }) | ConsentWish;
+
+export interface ConsentWish {
+  readonly v: 1;
+  readonly kind: "consent";
+  readonly provider: string;
+  /** Where that is: `https://openrouter.ai/api/v1`. The yes holds for this address alone. */
+  readonly address: string;
+  readonly model: string;
+  /** What is not allowed yet, and would be sent for this one turn. */
+  readonly scopes: readonly DataClass[];
+  /** What search found for the turn. */
+  readonly sources: readonly SourceMeta[];
+  /** Tools that have been called for it, and whose results it holds. */
+  readonly calls: readonly TurnCall[];
+  /** How the prompt begins, in one line: whoever is asked for another program sees for what. */
+  readonly prompt: string;
+  /** Who asked the query, as in the spec of a call. */
+  readonly caller: { readonly app: string | null; readonly verified: boolean };
+  readonly expires_at: string;
+}
 
 export type FinishedStatus = "completed" | "failed" | "cancelled" | "denied";
 

@@ -19,6 +19,8 @@ export class Query {
   hasBegun = false;
   isEnded = false;
   question: Question | undefined;
+  /** That have been asked, the open one included. */
+  questions = 0;
   progress: Progress = { usage: null, finishReason: null, model: null, calls: [], note: "" };
 
   constructor(id: number, request: AskRequest, caller: Caller) {

@@ -3,13 +3,16 @@ import { DeniedError } from "./denied.ts";
 
 /** What one query asks a person. Answered once; whatever comes after the first answer changes nothing. */
 export class Question {
+  /** Of the query's questions, from 1 on: by the time that an answer comes, another one may be open. */
+  readonly number: number;
   /** Who said yes; rejects with DeniedError. */
   readonly answer: Promise<Caller>;
   #resolve: (by: Caller) => void = () => {};
   #reject: (reason: unknown) => void = () => {};
   #isOpen = true;
 
-  constructor() {
+  constructor(number: number) {
+    this.number = number;
     this.answer = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;

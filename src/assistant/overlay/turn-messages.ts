@@ -51,7 +51,7 @@ function quotedBlock(
   return `<${name}${said.join("")}>\n${inert(text)}\n</${name}>`;
 }
 
-/** A quoted text cannot end its own quotation. */
+/** A quoted text cannot end its own quotation, nor with blanks and characters in between that nobody sees. */
 function inert(text: string): string {
-  return text.replaceAll(/<(?=\/?\s*(?:passage|result)\b)/gi, "‹");
+  return text.replaceAll(/<(?=[\s\p{Cf}]*\/?[\s\p{Cf}]*(?:passage|result)\b)/giu, "‹");
 }

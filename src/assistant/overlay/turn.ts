@@ -1,15 +1,16 @@
 import { timestamp } from "../../base/clock.ts";
-import type { Caller } from "../caller.ts";
+import { type Caller, sandboxedApp } from "../caller.ts";
 import type { SearchHit } from "../context/port.ts";
 import type { DataClass } from "../data-class.ts";
 import { AssistantError } from "../errors.ts";
 import { remoteModelId } from "../inference/routing/port.ts";
 import type { PassResult } from "./agent-pass/port.ts";
+import { shownLine } from "./agent-pass/shown-text.ts";
 import { answerTo } from "./answer.ts";
 import { classesOf } from "./egress-classes.ts";
 import { localModelOf } from "./local-model.ts";
 import { type OverlayOptions, overlayLimits } from "./options.ts";
-import type { OverlaySpec, SourceMeta, TurnMeta } from "./port.ts";
+import type { SourceMeta, TurnMeta, Wish } from "./port.ts";
 import type { Query } from "./query.ts";
 import { type Route, routeOf } from "./route.ts";
 import { searchQuery } from "./search-query.ts";
@@ -17,6 +18,9 @@ import { contextText, messagesOf } from "./turn-messages.ts";
 
 /** Passages that a small model reads along with a question. */
 const HITS = 5;
+
+/** Characters of a prompt, for whoever decides whether it leaves. */
+const PROMPT_SHOWN = 400;
 
 /** Found out only after Started: a model was there, and does not fit into memory, or the tools not into it. */
 const NO_TOOLS = "answered without tools: the local model could not choose any";
@@ -27,7 +31,7 @@ export interface TurnVoice {
   /** Whole code points, never "". */
   token(text: string): void;
   /** Who said yes. Rejects with DeniedError, and with the reason of a signal that takes the question back. */
-  ask(spec: OverlaySpec, signal: AbortSignal): Promise<Caller>;
+  ask(wish: Wish, signal: AbortSignal): Promise<Caller>;
 }
 
 /** What was found before anything else happened. */
@@ -47,6 +51,8 @@ export class Turn {
   readonly #voice: TurnVoice;
   readonly #route: Route;
   readonly #allowedOnce = new Set<DataClass>();
+  /** Where what was allowed once may go: the provider of that name may be another one by then. */
+  #allowedAddress: string | undefined;
   #sources: readonly SourceMeta[] = [];
 
   constructor(options: OverlayOptions, query: Query, voice: TurnVoice) {
@@ -76,7 +82,7 @@ export class Turn {
   /** Before a person is asked about somebody who is not there. */
   #checkProvider(): void {
     const { remote } = this.#route;
-    if (remote && this.#options.remote.knows(remote.provider)) return;
+    if (remote && this.#options.remote.addressOf(remote.provider) !== undefined) return;
     throw new AssistantError(
       "model_not_found",
       remote
@@ -160,23 +166,41 @@ export class Turn {
     return results;
   }
 
+  /** Throws `consent_required` where the provider that a person said yes to has become another one. */
+  #checkAddress(): void {
+    const { remote } = this.#route;
+    if (!remote || this.#allowedAddress === undefined) return;
+    if (this.#options.remote.addressOf(remote.provider) === this.#allowedAddress) return;
+    throw new AssistantError(
+      "consent_required",
+      `the provider ${remote.provider} is not where it was when you were asked: ask again`,
+    );
+  }
+
   /** Returns when all of these may leave; they are asked for together, those alone that are missing. */
   async #allow(classes: readonly DataClass[]): Promise<void> {
     const { remote, clock, ledger, limits = overlayLimits } = this.#options;
     const scopes = remote.missing(classes).filter((scope) => !this.#allowedOnce.has(scope));
     const to = this.#route.remote;
     if (scopes.length === 0 || !to) return;
-    const { id, signal } = this.#query;
-    const spec: OverlaySpec = {
+    const { id, signal, request, caller, progress } = this.#query;
+    const address = remote.addressOf(to.provider) ?? "";
+    const wish: Wish = {
       v: 1,
       kind: "consent",
       provider: to.provider,
+      address,
       model: to.model,
       scopes,
       sources: this.#sources,
+      calls: progress.calls,
+      prompt: shownLine(request.prompt, PROMPT_SHOWN),
+      caller: { app: caller.app?.id ?? null, verified: sandboxedApp(caller) !== undefined },
       expires_at: timestamp(clock.now() + limits.answerMs),
     };
-    await this.#voice.ask(spec, signal);
+    await this.#voice.ask(wish, signal);
+    this.#allowedAddress ??= address;
+    this.#checkAddress();
     const fields = { scopes, once: true, query: id, provider: to.provider, model: to.model };
     await ledger.append({ name: "remote.consent", fields });
     signal.throwIfAborted();
@@ -189,6 +213,7 @@ export class Turn {
     classes: readonly DataClass[],
   ): Promise<void> {
     const messages = messagesOf(this.#query.request, context, results);
+    this.#checkAddress();
     const attempt = () =>
       answerTo(this.#query, {
         inference: this.#options.inference,

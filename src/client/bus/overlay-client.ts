@@ -59,9 +59,17 @@ export class OverlayClient {
     await this.#overlay.call("Cancel", "t", [queryId], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  async respond(queryId: bigint, isApproved: boolean, signal: AbortSignal): Promise<void> {
+  /** `question`: only this one of the query's; undefined where the companion does not number them. */
+  async respond(
+    queryId: bigint,
+    question: number | undefined,
+    isApproved: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
-    await this.#overlay.call("Respond", "tb", [queryId, isApproved], limits);
+    if (question === undefined)
+      await this.#overlay.call("Respond", "tb", [queryId, isApproved], limits);
+    else await this.#overlay.call("RespondTo", "tub", [queryId, question, isApproved], limits);
   }
 
   async #ask(request: OverlayRequest): Promise<bigint> {

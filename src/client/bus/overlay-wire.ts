@@ -30,18 +30,23 @@ export interface TurnMeta {
 }
 
 /** What a query asks a person: whether a tool may be called, or whether something may leave the machine. */
-export type OverlayQuestion =
+export type OverlayQuestion = (
   | { readonly kind: "call"; readonly callId: bigint; readonly spec: ConfirmationSpec }
   | ConsentQuestion
   /** Of another version: nobody can say yes to what he cannot read. */
-  | { readonly kind: "unknown" };
+  | { readonly kind: "unknown" }
+) & { readonly number: number | undefined };
 
 export interface ConsentQuestion {
   readonly kind: "consent";
   readonly provider: string;
+  /** "" where the companion does not say. */
+  readonly address: string;
   readonly model: string;
   readonly scopes: readonly string[];
   readonly sources: readonly SourceRow[];
+  /** Tools whose results it holds. */
+  readonly calls: readonly CallRow[];
   readonly expiresAt: string | undefined;
 }
 
@@ -58,11 +63,13 @@ export interface TurnEnd {
     | undefined;
   readonly finishReason: string;
   readonly model: string | undefined;
-  readonly calls: readonly {
-    readonly appId: string;
-    readonly tool: string;
-    readonly status: string;
-  }[];
+  readonly calls: readonly CallRow[];
+}
+
+export interface CallRow {
+  readonly appId: string;
+  readonly tool: string;
+  readonly status: string;
 }
 
 export function turnMeta(document: unknown): TurnMeta {
@@ -75,18 +82,22 @@ export function turnMeta(document: unknown): TurnMeta {
 
 export function overlayQuestion(document: unknown): OverlayQuestion {
   const kind = field(document, "kind");
+  const number = questionNumber(document);
   if (kind === "call") {
     const id = numberOrUndefined(document, "call_id");
-    if (id === undefined || !Number.isSafeInteger(id)) return { kind: "unknown" };
-    return { kind, callId: BigInt(id), spec: confirmationSpec(document) };
+    if (id === undefined || !Number.isSafeInteger(id)) return { kind: "unknown", number };
+    return { kind, number, callId: BigInt(id), spec: confirmationSpec(document) };
   }
-  if (kind !== "consent") return { kind: "unknown" };
+  if (kind !== "consent") return { kind: "unknown", number };
   return {
     kind,
+    number,
     provider: textField(document, "provider"),
+    address: textField(document, "address"),
     model: textField(document, "model"),
     scopes: textsOf(field(document, "scopes")),
     sources: sourceRows(field(document, "sources")),
+    calls: callRows(field(document, "calls")),
     expiresAt: textOrUndefined(document, "expires_at"),
   };
 }
@@ -105,11 +116,7 @@ export function turnEnd(document: unknown): TurnEnd {
         : { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total },
     finishReason: textField(document, "finish_reason"),
     model: textOrUndefined(document, "model"),
-    calls: itemsOf(field(document, "calls")).map((call) => ({
-      appId: textField(call, "app_id"),
-      tool: textField(call, "tool"),
-      status: textField(call, "status"),
-    })),
+    calls: callRows(field(document, "calls")),
   };
 }
 
@@ -123,6 +130,22 @@ export function overlayModels(status: ReadonlyMap<string, BusVariant>): {
   const standard = status.get("model")?.value;
   if (typeof standard !== "string") throw notTheCompanion(undefined);
   return { standard, providers: textsOf(status.get("providers")?.value) };
+}
+
+/** As the bus takes it: a u. */
+function questionNumber(document: unknown): number | undefined {
+  const number = numberOrUndefined(document, "question");
+  return Number.isInteger(number) && (number ?? -1) >= 0 && (number ?? 0) < 2 ** 32
+    ? number
+    : undefined;
+}
+
+function callRows(value: unknown): readonly CallRow[] {
+  return itemsOf(value).map((call) => ({
+    appId: textField(call, "app_id"),
+    tool: textField(call, "tool"),
+    status: textField(call, "status"),
+  }));
 }
 
 function sourceRows(value: unknown): readonly SourceRow[] {

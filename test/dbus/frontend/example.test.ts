@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { textOf } from "../../support/companion-client.ts";
 import { examplePath } from "../../support/example-app.ts";
 import { Screen } from "../../support/screen.ts";
@@ -101,6 +101,19 @@ describe("ask", () => {
     expect(overlay.responses).toEqual([true, true]);
   });
 
+  it("shows nothing of it that a terminal obeys", async () => {
+    const evil = "\u001b[2J\u009b2J\u202e\n";
+    answersTo(consentSpec({ model: evil, sources: [{ title: evil }] }));
+    const consent = await run("ask", "Well?");
+    answersTo(callSpec({ diff: [{ path: "/a", label: `A${evil}B`, value: evil }] }));
+    const call = await run("ask", "Well?");
+    expect(call.stderr).toContain("  A[2J2J B: ");
+    // oxlint-disable-next-line no-control-regex -- it is control characters that have to be found
+    for (const { stderr } of [consent, call])
+      expect(stderr).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
+    expect(call.stderr.split("\n")).toHaveLength(11);
+  });
+
   it("takes a question back that somebody else has answered", async () => {
     answersTo(consentSpec());
     using person = screen("ask", "Well?");
@@ -168,6 +181,42 @@ describe("chat", () => {
     using second = screen("chat");
     await second.until(/another frontend runs already/);
     expect(await second.ended).toBe(1);
+  });
+
+  it("takes a summoned prompt of several lines for one, and for no answer to a question", async () => {
+    using person = screen("chat");
+    await person.until(/> /);
+    await window("Summon", "sa{sv}", "Name\r\nthree\nrivers\n", "0");
+    await person.until(/Name +three rivers/);
+    person.type("\r");
+    await person.until(/Hello there\r\n[^H]*> /);
+    expect(overlay.turns.map(({ prompt }) => prompt.trim())).toEqual(["Name three rivers"]);
+    answersTo(consentSpec());
+    person.type("Well?\r");
+    await person.until(/this once\? \[y\/N\] /);
+    await window("Summon", "sa{sv}", "y\n", "0");
+    await window("Summon", "sa{sv}", "yes", "0");
+    person.type("\r");
+    await person.until(/denied \(declined\)[\s\S]*> .*yes/);
+    expect(overlay.responses).toEqual([false]);
+  });
+
+  it("keeps a question of its own while another program's query asks, and then asks that", async () => {
+    using person = screen("chat");
+    await person.until(/> /);
+    answersTo(consentSpec());
+    person.type("Well?\r");
+    await person.until(/this once\? \[y\/N\] /);
+    answersTo(consentSpec({ model: "other" }));
+    const path = `/${OVERLAY.replaceAll(".", "/")}`;
+    await bus.busctlCall(OVERLAY, path, OVERLAY, "Ask", "sa{sv}", "Hm", "0");
+    await vi.waitUntil(() => overlay.turns.length === 2);
+    await bus.busctlCall(OVERLAY, path, OVERLAY, "GetStatus");
+    person.type("y\r");
+    await person.until(/Done\.[\s\S]*"other"[\s\S]*this once\? \[y\/N\] /);
+    person.type("n\r");
+    await person.until(/> /);
+    expect(overlay.responses).toEqual([true, false]);
   });
 
   it("asks what another program's query waits for, and keeps what was being typed", async () => {

@@ -143,6 +143,21 @@ describe("a query on a real bus", () => {
     expect(client.story(id)).toBe("answered Started Token Finished");
   });
 
+  it("takes an answer to one question for no other one", async () => {
+    const id = await client.ask("x", { model_hint: REMOTE_MODEL });
+    await client.until(id, "ConfirmationNeeded");
+    expect(client.json(id, "ConfirmationNeeded")).toMatchObject({ question: 1, calls: [] });
+    for (const wrong of [0, 2, 2 ** 32 - 1])
+      expect(await client.refusal("RespondTo", "tub", id, wrong, true)).toEqual({
+        name: "org.freedesktop.DBus.Error.InvalidArgs",
+        text: `question ${wrong} of query ${id} does not wait for an answer`,
+      });
+    await client.call("RespondTo", "tub", id, 1, true);
+    await client.until(id, "Finished");
+    expect(client.of(id).at(-1)?.[2]).toBe("completed");
+    expect((await client.refusal("RespondTo", "tub", id, 1, true)).name).toContain("InvalidArgs");
+  });
+
   it("takes another connection's yes, and the first answer counts", async () => {
     await using other = await OverlayClient.connect(world.bus);
     const id = await client.ask("x", { model_hint: REMOTE_MODEL });

@@ -34,7 +34,7 @@ export async function answerQuestion(
   show(cli, question);
   if (person === undefined || question.kind === "unknown") {
     cli.note(cli.errorColours.yellow(`The answer is no: ${whyNot(question)}`));
-    return respond(overlay, turn, false, signal);
+    return respond(overlay, turn, question, false, signal);
   }
   const over = new AbortController();
   const onAbort = () => over.abort();
@@ -43,7 +43,8 @@ export async function answerQuestion(
   const stopLooking = turn.onArrival(onAbort);
   try {
     const decision = await person(questionFor(question), over.signal);
-    if (decision !== "overtaken") await respond(overlay, turn, decision === "approve", signal);
+    if (decision !== "overtaken")
+      await respond(overlay, turn, question, decision === "approve", signal);
     else if (!signal.aborted) cli.note("It was decided elsewhere, or time is up.");
   } finally {
     stopLooking();
@@ -80,11 +81,12 @@ function allowing({ scopes }: ConsentQuestion): string {
 async function respond(
   overlay: OverlayClient,
   turn: OverlayTurn,
+  { number }: OverlayQuestion,
   isApproved: boolean,
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await overlay.respond(turn.queryId, isApproved, signal);
+    await overlay.respond(turn.queryId, number, isApproved, signal);
   } catch (error) {
     // It waits no more, or is over; how it goes on comes with the query's next signal.
     const isLate = error instanceof BerthError && lateCodes.includes(error.code);

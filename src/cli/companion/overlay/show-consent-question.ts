@@ -8,12 +8,15 @@ const WIDTH_STANDARD = 80;
 
 /** What would be sent to whom, for whoever decides about it; all of it but the labels comes from others. */
 export function showConsentQuestion(question: ConsentQuestion, look: Look): string {
-  const { provider, model, scopes, sources, expiresAt } = question;
+  const { provider, address, model, scopes, sources, calls, expiresAt } = question;
   const width = look.width ?? WIDTH_STANDARD;
   const rows: (readonly [string, string])[] = [
-    ["To", `${provider}, model ${model}`],
+    ["To", `${provider}${address === "" ? "" : ` (${address})`}, model ${model}`],
     ["Not allowed yet", scopes.join(", ")],
     ...sources.map((source, index) => [index === 0 ? "With" : "", sourceText(source)] as const),
+    ...calls.map(
+      ({ appId, tool }, index) => [index === 0 ? "Results of" : "", `${appId} ${tool}`] as const,
+    ),
     ["Until", formatTime(expiresAt, look.nowMs)],
   ];
   const margin = Math.max(...rows.map(([name]) => name.length)) + 5;

@@ -26,10 +26,15 @@ describe("consent", () => {
     expect(world.spec(id)).toEqual({
       v: 1,
       kind: "consent",
+      question: 1,
       provider: "cloud",
+      address: "https://cloud.example",
       model: "gpt:large",
       scopes: ["prompt", "files"],
       sources: world.meta(id)?.sources,
+      calls: [],
+      prompt: "When was the boiler serviced?",
+      caller: { app: null, verified: false },
       expires_at: "2030-01-01T00:05:00.000Z",
     });
     expect(world.inference.requests).toEqual([]);
@@ -193,7 +198,7 @@ describe("a tool call that a person has to confirm", () => {
       return oneCall;
     };
     const id = await world.ask({ lane: "agent" });
-    expect(world.spec(id)).toEqual({ ...callSpec(), kind: "call" });
+    expect(world.spec(id)).toEqual({ ...callSpec(), kind: "call", question: 1 });
     world.overlay.respond(id, true, callerAt(":1.8"));
     await world.settle();
     expect(by).toEqual([":1.8"]);

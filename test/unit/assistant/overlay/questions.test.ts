@@ -1,0 +1,130 @@
+import { describe, expect, test } from "vitest";
+import type { AskRequest } from "../../../../src/assistant/overlay/port.ts";
+import {
+  asker,
+  callerAt,
+  callSpec,
+  hit,
+  oneCall,
+  overlayWorld,
+  REMOTE_MODEL,
+  refusalOf,
+  sandboxed,
+} from "../../../support/overlay-world.ts";
+import { Gate } from "../../../support/scripted-service.ts";
+
+const remote: Partial<AskRequest> = { modelHint: REMOTE_MODEL, lane: "agent" };
+
+describe("an answer", () => {
+  test("is to the question that it was given to, and to no later one of the query", async () => {
+    const world = overlayWorld();
+    let confirmed = 0;
+    world.pass = async ({ ask }, signal) => {
+      await ask(callSpec({ tiers: { declared: "destructive", effective: "destructive" } }), signal);
+      confirmed += 1;
+      return oneCall;
+    };
+    const id = await world.ask(remote);
+    expect(world.spec(id)).toMatchObject({ kind: "consent", question: 1 });
+    world.overlay.respond(id, true, asker, 1);
+    await world.settle();
+    expect(world.spec(id)).toMatchObject({ kind: "call", question: 2 });
+    // Two frontends show the first question, and the second one's person is slower.
+    for (const number of [1, 0, 3])
+      expect(refusalOf(() => world.overlay.respond(id, true, callerAt(":1.30"), number))).toBe(
+        `invalid_request: question ${number} of query ${id} does not wait for an answer`,
+      );
+    await world.settle();
+    expect(confirmed).toBe(0);
+    world.overlay.respond(id, true, callerAt(":1.30"), 2);
+    await world.settle();
+    expect(confirmed).toBe(1);
+    expect(world.spec(id)).toMatchObject({ kind: "consent", question: 3, scopes: ["files"] });
+    world.overlay.respond(id, false, asker, 3);
+    await world.settle();
+    expect(world.finished(id)?.code).toBe("declined");
+    expect(refusalOf(() => world.overlay.respond(id, false, asker, 3))).toContain("question 3");
+  });
+
+  test("by number is no way around the rule for apps in a sandbox", async () => {
+    const world = overlayWorld();
+    const id = await world.ask(remote);
+    expect(refusalOf(() => world.overlay.respond(id, true, sandboxed, 1))).toContain("forbidden");
+    expect(refusalOf(() => world.overlay.respond(id + 1, true, asker, 1))).toContain("not_found");
+  });
+});
+
+describe("who is asked for consent", () => {
+  test("sees who asked, for what, where it goes, and which tools' results it holds", async () => {
+    const world = overlayWorld();
+    world.consent.set("prompt", true);
+    world.hits = async () => [hit({ provenance: "memory:notes" })];
+    world.pass = async ({ onCall }) => {
+      for (const call of oneCall.calls) onCall?.(call);
+      return oneCall;
+    };
+    const prompt = `Well\n\u202eknown?${"x".repeat(1_000)}`;
+    const id = await world.ask({ ...remote, prompt, myStuff: true }, sandboxed);
+    expect(world.spec(id)).toMatchObject({
+      scopes: ["memory"],
+      address: "https://cloud.example",
+      calls: [],
+      caller: { app: "org.example.App", verified: true },
+    });
+    world.overlay.respond(id, true, asker);
+    await world.settle();
+    const spec = world.spec(id);
+    expect(spec).toMatchObject({ scopes: ["files"], calls: oneCall.calls });
+    const shown = spec?.kind === "consent" ? spec.prompt : "";
+    expect(shown).toMatch(/^Well \\u\{202e\}known\?x+…$/);
+    expect(shown).toHaveLength(400);
+    const unit = callerAt(":1.8", { id: "a.service", kind: "unit" });
+    world.consent.set("prompt", false);
+    expect(world.spec(await world.ask(remote, unit))).toMatchObject({
+      caller: { app: "a.service", verified: false },
+    });
+    expect(world.spec(await world.ask(remote))).toMatchObject({
+      caller: { app: null, verified: false },
+    });
+  });
+
+  test("has said yes to that provider at that address, and nothing goes to another one of its name", async () => {
+    const world = overlayWorld();
+    const id = await world.ask(remote);
+    world.providers.set("cloud", "https://evil.example");
+    world.overlay.respond(id, true, asker);
+    await world.settle();
+    expect(world.finished(id)).toMatchObject({ status: "failed", code: "consent_required" });
+    expect(world.inference.requests).toEqual([]);
+    expect(world.ledger.entries).toEqual([]);
+
+    const gate = new Gate();
+    world.pass = async () => {
+      await gate.opened;
+      return { ...oneCall, results: [] };
+    };
+    const later = await world.ask(remote);
+    world.overlay.respond(later, true, asker);
+    await world.settle();
+    world.providers.delete("cloud");
+    gate.open();
+    await world.settle();
+    expect(world.finished(later)).toMatchObject({ status: "failed", code: "consent_required" });
+    expect(world.inference.requests).toEqual([]);
+  });
+
+  test("and whoever is asked second is not asked when the query has ended", async () => {
+    const world = overlayWorld();
+    world.ui.connection = async () => {
+      // The answer of the bus and the one that leaves come in one read.
+      queueMicrotask(() => world.overlay.callerGone(asker.connection));
+      return ":1.30";
+    };
+    const id = await world.ask(remote);
+    expect(world.of(id).map(({ kind, to }) => `${kind} ${to}`)).toEqual([
+      "started :1.7",
+      "needed :1.7",
+      "finished :1.7",
+    ]);
+  });
+});
