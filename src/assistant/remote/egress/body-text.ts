@@ -1,40 +1,45 @@
 export interface BegunBody {
   /** Its first character that is no white space; "" for one without any. */
   readonly first: string;
-  /** From its beginning. */
+  /** From that character on. */
   readonly body: AsyncGenerator<Uint8Array, void, void>;
   /** Leaves a body that nobody reads. */
   readonly abandon: () => Promise<void>;
 }
 
-/** Reads so far that it shows what a body is. */
+/** Reads so far that it shows what a body is. Blanks in front are left out: some send them while they think. */
 export async function begunBody(body: AsyncIterable<Uint8Array>): Promise<BegunBody> {
   const iterator = body[Symbol.asyncIterator]();
-  const head: Uint8Array[] = [];
-  let first = "";
-  while (first === "") {
+  let head: Buffer = Buffer.alloc(0);
+  while (head.length === 0 || isPartOfMark(head)) {
     const result = await iterator.next();
     if (result.done === true) break;
-    head.push(result.value);
-    first = firstCharacter(Buffer.concat(head));
+    head = withoutBlanks(Buffer.concat([head, result.value]));
   }
   const abandon = async () => void (await iterator.return?.());
-  return { first, body: resumed(head, iterator), abandon };
+  return { first: head.toString("latin1", 0, 1), body: resumed(head, iterator), abandon };
 }
+
+/** Pieces of one byte, kept as they are, would take up a hundred times as much as what is in them. */
+const PIECES_MAX = 1_024;
 
 /** All of it; the one who gives it bounds it. */
 export async function wholeText(body: AsyncIterable<Uint8Array>): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of body) chunks.push(chunk);
-  return new TextDecoder().decode(Buffer.concat(chunks));
+  const joined: Uint8Array[] = [];
+  const pieces: Uint8Array[] = [];
+  for await (const piece of body) {
+    pieces.push(piece);
+    if (pieces.length === PIECES_MAX) joined.push(Buffer.concat(pieces.splice(0)));
+  }
+  return new TextDecoder().decode(Buffer.concat([...joined, ...pieces]));
 }
 
 async function* resumed(
-  head: readonly Uint8Array[],
+  head: Uint8Array,
   iterator: AsyncIterator<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
   try {
-    yield* head;
+    if (head.length > 0) yield head;
     for (let next = await iterator.next(); next.done !== true; next = await iterator.next())
       yield next.value;
   } finally {
@@ -42,10 +47,12 @@ async function* resumed(
   }
 }
 
-/** Of what is ASCII where it matters; a byte order mark is passed over. */
-function firstCharacter(bytes: Buffer): string {
-  return bytes
-    .toString("latin1")
-    .replace(/^(?:\xEF\xBB\xBF|\xEF\xBB?$)?[\s]*/, "")
-    .slice(0, 1);
+/** And without a byte order mark. */
+function withoutBlanks(bytes: Buffer): Buffer {
+  const blanks = /^(?:\xEF\xBB\xBF)?[\t\n\v\f\r ]*/.exec(bytes.toString("latin1"));
+  return bytes.subarray(blanks?.[0].length ?? 0);
+}
+
+function isPartOfMark(bytes: Buffer): boolean {
+  return /^\xEF\xBB?$/.test(bytes.toString("latin1", 0, 3));
 }

@@ -7,7 +7,9 @@ import { bearerFor } from "./bearer.ts";
 import { modelsLimits } from "./limits.ts";
 import { listedModels, modelInfo } from "./models-answer.ts";
 import { Outgoing } from "./outgoing.ts";
+import { OwnAbort } from "./own-abort.ts";
 import { providerWords } from "./provider-words.ts";
+import { statusAfter } from "./status-after.ts";
 import type { EgressTools } from "./tools.ts";
 
 const FRESH_MS = 10 * 60_000;
@@ -15,6 +17,9 @@ const FRESH_MS = 10 * 60_000;
 const FAILED_MS = 30_000;
 /** For all providers together: a list of models is asked for by people who wait. */
 const WAIT_MS_MAX = 2_000;
+
+/** Of one list, however slowly it trickles in: until then nobody asks anew. */
+const LIST_MS_MAX = 30_000;
 
 /** What is known of one provider's list. */
 interface KnownList {
@@ -105,25 +110,42 @@ export class ModelLists implements AsyncDisposable {
     return list;
   }
 
-  async #ask(provider: Provider, signal: AbortSignal) {
+  async #ask(provider: Provider, caller: AbortSignal) {
     const { book, clock } = this.#tools;
-    const bearer = await bearerFor(provider, book, signal);
-    const words = providerWords(provider, bearer);
-    // A list is asked for with nothing of anybody's in it.
-    const leave = { provider, classes: [], once: [], signal };
-    const call = { kind: "models", model: null, method: "GET", path: "/models" } as const;
-    const outgoing = new Outgoing(this.#tools, leave, { ...call, bearer, limits: modelsLimits });
+    using own = new OwnAbort(caller);
+    const { signal } = own;
+    const late = tooLong(provider);
+    const stop = clock.setTimer(LIST_MS_MAX, () => own.abort(late));
     try {
-      const found = await outgoing.whole((text) => listedModels(text, words, bearer));
+      const bearer = await bearerFor(provider, book, signal);
+      // A list is asked for with nothing of anybody's in it.
+      const leave = { provider, classes: [], once: [], signal };
+      const call = { kind: "models", model: null, method: "GET", path: "/models" } as const;
+      const outgoing = new Outgoing(this.#tools, leave, { ...call, bearer, limits: modelsLimits });
+      const found = await outgoing.whole((text, words) => listedModels(text, words, bearer));
       const list = this.#of(provider);
       list.models = found.map((model) => modelInfo(provider.id, model));
       list.nextMs = clock.now() + FRESH_MS;
       return found;
     } catch (error) {
+      if (error === late) book.noteStatus(provider.id, statusAfter(late));
       const isMissing = error instanceof AssistantError && error.code === "model_not_found";
-      throw isMissing ? words.notUnderstood("it has no list of models") : error;
+      throw isMissing ? withoutList(provider) : error;
+    } finally {
+      stop();
     }
   }
+}
+
+function tooLong({ id }: Provider): AssistantError {
+  return new AssistantError(
+    "timeout",
+    `the provider ${id} has not told its models within ${LIST_MS_MAX / 1000} s`,
+  );
+}
+
+function withoutList(provider: Provider): AssistantError {
+  return providerWords(provider, undefined).notUnderstood("it has no list of models");
 }
 
 async function within(awaited: Promise<unknown>, limitMs: number, clock: Clock): Promise<void> {

@@ -7,8 +7,10 @@ import type { Provider } from "../port.ts";
 import type { ProviderAnswer, ProviderLimits } from "../provider-http/port.ts";
 import { ProviderRefusal } from "../provider-http/provider-refusal.ts";
 import type { AdaptedBody } from "./adaptations.ts";
+import { bearerFor } from "./bearer.ts";
 import { wholeText } from "./body-text.ts";
 import { OwnAbort } from "./own-abort.ts";
+import { type ProviderWords, providerWords } from "./provider-words.ts";
 import { statusAfter } from "./status-after.ts";
 import type { EgressTools } from "./tools.ts";
 
@@ -33,6 +35,7 @@ export interface OutgoingCall {
   readonly model: string | null;
   readonly method: "GET" | "POST";
   readonly path: string;
+  /** Of the first attempt. */
   readonly bearer: string | undefined;
   readonly limits: ProviderLimits;
 }
@@ -48,6 +51,7 @@ export class Outgoing {
   readonly #call: OutgoingCall;
   /** What the next attempts send; undefined: nothing. */
   body: AdaptedBody | undefined;
+  #bearer: string | undefined;
   #attempt = 0;
   #isWritten = false;
 
@@ -55,7 +59,13 @@ export class Outgoing {
     this.#tools = tools;
     this.#leave = leave;
     this.#call = call;
+    this.#bearer = call.bearer;
     this.body = body;
+  }
+
+  /** How to speak of the answer to the attempt that was made last. */
+  get words(): ProviderWords {
+    return providerWords(this.#leave.provider, this.#bearer);
   }
 
   /**
@@ -78,7 +88,10 @@ export class Outgoing {
     const { clock, random } = this.#tools;
     let failures = 0;
     for (;;) {
-      if (!this.#isWritten) await this.write();
+      if (!this.#isWritten) {
+        if (this.#attempt > 0) await this.#askAgain(signal);
+        await this.write();
+      }
       this.#isWritten = false;
       signal.throwIfAborted();
       try {
@@ -98,11 +111,11 @@ export class Outgoing {
   }
 
   /** What `read` makes of an answer that is one document. */
-  async whole<T>(read: (text: string) => T): Promise<T> {
+  async whole<T>(read: (text: string, words: ProviderWords) => T): Promise<T> {
     using own = new OwnAbort(this.#leave.signal);
     const answer = await this.open(own.signal);
     try {
-      const found = read(await wholeText(answer.body()));
+      const found = read(await wholeText(answer.body()), this.words);
       this.over();
       return found;
     } catch (error) {
@@ -116,10 +129,24 @@ export class Outgoing {
     this.#tools.book.noteStatus(this.#leave.provider.id, statusAfter(error));
   }
 
-  #send(signal: AbortSignal): Promise<ProviderAnswer> {
-    const { method, path, bearer, limits } = this.#call;
+  /** A key that was cleared meanwhile, or whose provider was removed, goes out no more. */
+  async #askAgain(signal: AbortSignal): Promise<void> {
+    const { book } = this.#tools;
     const { provider } = this.#leave;
-    const body = this.body?.value;
+    const now = book.find(provider.id);
+    if (now?.baseUrl !== provider.baseUrl || now.addressClass !== provider.addressClass)
+      throw new AssistantError(
+        "model_not_found",
+        `the provider ${provider.id} was removed while it was asked, and nothing more was sent`,
+        { param: "model" },
+      );
+    this.#bearer = await bearerFor(provider, book, signal);
+  }
+
+  #send(signal: AbortSignal): Promise<ProviderAnswer> {
+    const { method, path, limits } = this.#call;
+    const { provider } = this.#leave;
+    const [body, bearer] = [this.body?.value, this.#bearer];
     return this.#tools.http.open({ provider, method, path, body, bearer, limits }, signal);
   }
 

@@ -17,8 +17,8 @@ export class OwnAbort implements Disposable {
     return this.#controller.signal;
   }
 
-  abort(): void {
-    this.#controller.abort(OVER);
+  abort(reason: unknown = OVER): void {
+    this.#controller.abort(reason);
   }
 
   [Symbol.dispose](): void {

@@ -25,7 +25,6 @@ import { Outgoing } from "./outgoing.ts";
 import { OwnAbort } from "./own-abort.ts";
 import { Passage } from "./passage.ts";
 import type { ConsentRules } from "./port.ts";
-import { type ProviderWords, providerWords } from "./provider-words.ts";
 import { embedBody, generateBody } from "./request-body.ts";
 import type { EgressTools } from "./tools.ts";
 
@@ -67,13 +66,13 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     using passage = this.#passage(provider, request, signal);
     try {
       const wire = generateBody(request, model);
-      const { outgoing, words } = await this.#outgoing(passage, name, "generate", wire);
+      const outgoing = await this.#outgoing(passage, name, "generate", wire);
       // Where the request has no limit, none is sent.
       const limited = { ...request, maxTokens: request.maxTokens ?? Number.POSITIVE_INFINITY };
       const ledgerSeq = await outgoing.write(generateEntry(limited, name));
       const events = guidedAnswer(request, (asked) => {
         if (asked !== request) outgoing.body = this.#adapted(generateBody(asked, model), name);
-        return this.#answer(asked, outgoing, words, passage);
+        return this.#answer(asked, outgoing, passage);
       });
       const accepted = { type: "accepted", model: name, ledgerSeq } as const;
       const soonest = Math.max(0, ACCEPTED_MS_MAX - (this.#tools.clock.now() - startedAt));
@@ -88,9 +87,9 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     using passage = this.#passage(provider, request, signal);
     try {
       const wire = embedBody(request, model);
-      const { outgoing, words } = await this.#outgoing(passage, name, "embed", wire);
+      const outgoing = await this.#outgoing(passage, name, "embed", wire);
       const ledgerSeq = await outgoing.write(embedEntry(request, name));
-      const embedded = await outgoing.whole((text) => embedAnswer(text, request, words));
+      const embedded = await outgoing.whole((text, words) => embedAnswer(text, request, words));
       return { model: name, ledgerSeq, ...embedded };
     } catch (error) {
       throw passage.explained(error);
@@ -153,8 +152,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     const call = { kind, model: name, method: "POST", path: wire.path, bearer } as const;
     const limits = kind === "embed" ? embedLimits : generateLimits;
     const body = this.#adapted(wire, name);
-    const outgoing = new Outgoing(this.#tools, passage, { ...call, limits }, body);
-    return { outgoing, words: providerWords(provider, bearer) };
+    return new Outgoing(this.#tools, passage, { ...call, limits }, body);
   }
 
   #adapted({ body }: WireRequest, name: string): AdaptedBody {
@@ -164,13 +162,13 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
   async *#answer(
     asked: GenerateRequest,
     outgoing: Outgoing,
-    words: ProviderWords,
     passage: Passage,
   ): AsyncGenerator<AnswerEvent, void, void> {
     using own = new OwnAbort(passage.signal);
     const answer = await outgoing.open(own.signal);
     let failure: unknown;
     try {
+      const { words } = outgoing;
       const reader = new ProviderAnswerReader(asked, words);
       const { clock } = this.#tools;
       yield* answerEvents(answer, { reader, words, clock, leave: () => own.abort() });

@@ -5,9 +5,11 @@ import { AssistantError } from "../../../../../src/assistant/errors.ts";
 import type { GenerateRequest } from "../../../../../src/assistant/inference/service-port.ts";
 import { ProviderRefusal } from "../../../../../src/assistant/remote/provider-http/provider-refusal.ts";
 import {
+  acme,
   CANARY,
   chatRequest,
   cut,
+  data,
   delta,
   type EgressWorld,
   egressWorld,
@@ -257,6 +259,57 @@ describe("trying again", () => {
     leaving.abort(new Error("gone"));
     await expect(second).rejects.toThrow("gone");
     expectNothingLeft(world);
+  });
+});
+
+describe("a credential that changes while a request is tried again", () => {
+  test("one that was cleared goes out no more", async () => {
+    const world = egressWorld();
+    world.http.turns = [unreachable];
+    world.http.onOpen = () => (world.book.key = undefined);
+    expect((await world.run(chatRequest)).error).toMatchObject({ code: "unauthorized" });
+    expect(world.http.calls).toHaveLength(1);
+    expect(world.ledger.entries.filter(({ name }) => name === "egress.send")).toHaveLength(1);
+    expectNothingLeft(world);
+  });
+
+  test("nor to a provider that was removed, or is another one by now", async () => {
+    for (const now of [
+      [],
+      [{ ...acme, baseUrl: "https://other.test/v1" }],
+      [{ ...acme, addressClass: "private" as const }],
+    ]) {
+      const world = egressWorld();
+      world.http.turns = [unreachable];
+      world.http.onOpen = () => void world.book.providers.splice(0, 1, ...now);
+      expect((await world.run(chatRequest)).error).toMatchObject({
+        code: "model_not_found",
+        message: expect.stringContaining("removed"),
+      });
+      expect(world.http.calls).toHaveLength(1);
+      expectNothingLeft(world);
+    }
+  });
+
+  test("a new one is taken, and is told as little as the first", async () => {
+    const world = egressWorld();
+    const other = "sk-other-9876543210fedcba";
+    world.http.turns = [unreachable, { pieces: [data({ error: { message: `bad ${other}` } })] }];
+    world.http.onOpen = () => (world.book.key = other);
+    const { error } = await world.run(chatRequest);
+    expect(world.http.calls.map(({ bearer }) => bearer)).toEqual([CANARY, other]);
+    expect(error).toMatchObject({ code: "provider_failed" });
+    expect(String(error)).not.toContain("9876");
+  });
+
+  test("a guided answer is asked for anew with what there is then", async () => {
+    const world = egressWorld();
+    world.http.turns = [says("no JSON")];
+    world.http.onOpen = () => (world.book.key = undefined);
+    const guide = { kind: "json_object" } as const;
+    const { error } = await world.run({ ...chatRequest, guide, isStreamed: false });
+    expect(error).toMatchObject({ code: "unauthorized" });
+    expect(world.http.calls).toHaveLength(1);
   });
 });
 

@@ -207,6 +207,36 @@ describe("one provider's list, now", () => {
   });
 });
 
+describe("a list that trickles in", () => {
+  test("is waited for no longer than half a minute in all", async () => {
+    const world = egressWorld();
+    world.http.turns = [{ pieces: ['{"data":[', never] }];
+    const listing = world.service.listModels("acme", signal);
+    listing.catch(() => {});
+    await world.clock.advance(29_999);
+    expect(world.http.reading).toBe(1);
+    await world.clock.advance(1);
+    await expect(listing).rejects.toMatchObject({
+      code: "timeout",
+      message: "the provider acme has not told its models within 30 s",
+    });
+    expect(world.http.reading).toBe(0);
+    expect(world.book.statuses.at(-1)).toBe("unreachable");
+  });
+
+  test("and then the provider is left alone for a while, and nobody waits for it", async () => {
+    const world = egressWorld();
+    world.http.turns = [{ pieces: [never] }];
+    expect(await idsOf(world)).toEqual([]);
+    await world.clock.advance(30_000);
+    expect(world.http.reading).toBe(0);
+    const before = world.clock.now();
+    expect(await world.service.models()).toEqual([]);
+    expect(world.clock.now()).toBe(before);
+    expect(world.http.calls).toHaveLength(1);
+  });
+});
+
 test("a model is told without asking anybody", async () => {
   const world = egressWorld();
   expect(await world.service.model("remote:acme:big")).toMatchObject({

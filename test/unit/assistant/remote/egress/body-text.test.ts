@@ -1,0 +1,58 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { describe, expect, test } from "vitest";
+import { begunBody, wholeText } from "../../../../../src/assistant/remote/egress/body-text.ts";
+
+async function* bodyOf(...pieces: readonly (string | readonly number[])[]) {
+  for (const piece of pieces)
+    yield typeof piece === "string" ? Buffer.from(piece) : Buffer.from([...piece]);
+}
+
+async function* times(piece: string, count: number, onPiece = (_at: number) => {}) {
+  for (let at = 0; at < count; at++) {
+    onPiece(at);
+    yield Buffer.from(piece);
+  }
+}
+
+describe("how a body begins", () => {
+  test.each([
+    [["{}"], "{", "{}"],
+    [["", " \n", "\r\n\t", " {", "}"], "{", "{}"],
+    [["\uFEFF [1]"], "[", "[1]"],
+    [[[0xef], [0xbb], [0xbf], "<p>"], "<", "<p>"],
+    [[[0xef, 0xbb]], "\u00EF", "\uFFFD"],
+    [[" ", "\n"], "", ""],
+    [[], "", ""],
+    [["data: é\n\n"], "d", "data: é\n\n"],
+  ])("%j with %j", async (pieces, first, text) => {
+    const begun = await begunBody(bodyOf(...pieces));
+    expect(begun.first).toBe(first);
+    expect(await wholeText(begun.body)).toBe(text);
+  });
+
+  // Reading them anew with each piece took five seconds for each of these.
+  test("blanks without end take no time", async () => {
+    const before = process.cpuUsage().user;
+    expect((await begunBody(times(" ".repeat(16_384), 512))).first).toBe("");
+    expect((await begunBody(times("\n", 20_000))).first).toBe("");
+    expect((process.cpuUsage().user - before) / 1_000).toBeLessThan(2_000);
+  });
+});
+
+test("a body in pieces of one byte takes up little more than what is in it", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect: () => void = runInNewContext("gc");
+  const pieces = 200_000;
+  const heap: number[] = [];
+  const text = await wholeText(
+    times("x", pieces, (at) => {
+      if (at !== 0 && at !== pieces - 1) return;
+      collect();
+      heap.push(process.memoryUsage().heapUsed);
+    }),
+  );
+  expect(text).toHaveLength(pieces);
+  const [start = 0, end = 0] = heap;
+  expect((end - start) / pieces).toBeLessThan(20);
+});
