@@ -5,7 +5,7 @@ import { packageVersion } from "../base/package-version.ts";
 import type { SessionBus } from "../base/session-bus/port.ts";
 import type { ToolRegistry } from "./agent/manifest.ts";
 import type { AgentService } from "./agent/port.ts";
-import type { Bus } from "./bus/port.ts";
+import type { OpenBus } from "./bus/open-bus.ts";
 import type { CompanionRemote } from "./companion-remote.ts";
 import type { ContextService } from "./context/port.ts";
 import { dataClasses } from "./data-class.ts";
@@ -20,7 +20,7 @@ import { Overlay } from "./overlay/overlay.ts";
 import { SessionBusUi } from "./overlay/ui/session-bus-ui.ts";
 
 export interface CompanionOverlayParts {
-  readonly bus: Bus;
+  readonly bus: OpenBus;
   /** What Ping answers: `berth 0.1.0`. */
   readonly daemon: string;
   readonly local: InferenceService;
@@ -50,7 +50,7 @@ export function openCompanionOverlay(parts: CompanionOverlayParts, starting: Cle
       addressOf: (id) => remote.providers.find(id)?.baseUrl,
     },
     agentPass,
-    ui: new SessionBusUi(parts.sessionBus),
+    ui: new SessionBusUi(parts.sessionBus, (connection) => bus.identityOf(connection)),
     ledger,
     facts: factsOf(parts),
     clock,

@@ -189,3 +189,21 @@ function deferred(): { readonly promise: Promise<void>; readonly resolve: () => 
   });
   return { promise, resolve: () => settle?.() };
 }
+
+test("who never calls can be looked at as well, and nothing of it is kept", async () => {
+  await writeFile(
+    path.join(own(), "root", ".flatpak-info"),
+    "[Application]\nname=org.example.App\n",
+  );
+  await using world = await worldOf([], { processFiles: new ProcessFiles(root) });
+  const raw = await RawBusClient.connect(world.bus);
+  expect(await world.daemon.identityOf(raw.name)).toMatchObject({
+    connection: raw.name,
+    app: { id: "org.example.App", kind: "flatpak" },
+  });
+  await raw[Symbol.asyncDispose]();
+  await vi.waitFor(() => expect(world.daemon.identityOf(raw.name)).rejects.toThrow(/name/i));
+  await using strangers = await worldOf([], { uid: 4_321 });
+  await using other = await RawBusClient.connect(strangers.bus);
+  await expect(strangers.daemon.identityOf(other.name)).rejects.toThrow("nobody else");
+});

@@ -8,6 +8,7 @@ import type { Frame } from "../../base/session-bus/frame-reader.ts";
 import { messageTypes } from "../../base/session-bus/outgoing-message.ts";
 import { textOf } from "../../base/session-bus/values.ts";
 import { timeLimit } from "../../base/time-limit.ts";
+import type { Caller } from "../caller.ts";
 import { AssistantError } from "../errors.ts";
 import { BUS_NAME, BUS_PATH, callTheBus } from "./bus-calls.ts";
 import { identify } from "./identity/caller-identity.ts";
@@ -58,6 +59,11 @@ export interface OpenBus extends Bus, AsyncDisposable {
   readonly closed: Promise<void>;
   /** Rejects with an AssistantError `busy` where another program has the name. Serve first. */
   requestName(name: string): Promise<void>;
+  /**
+   * Who a connection is that is called, and may never call. Rejects with BusFault `AccessDenied` for another user's
+   * and for one that cannot be looked at, with BusCallError where the bus does not answer.
+   */
+  identityOf(connection: string): Promise<Caller>;
 }
 
 /**
@@ -140,6 +146,11 @@ class ServingBus implements OpenBus {
     );
   }
 
+  async identityOf(connection: string): Promise<Caller> {
+    return await (this.#peers.get(connection)?.caller() ??
+      this.#identify(connection, this.#ending.signal));
+  }
+
   serve(path: string, served: ServedInterface): () => void {
     const description = this.#interfaces.get(served.name);
     if (!description) throw new TypeError(`no file describes the interface ${served.name}`);
@@ -206,23 +217,21 @@ class ServingBus implements OpenBus {
   #peerOf(connection: string): Peer {
     const known = this.#peers.get(connection);
     if (known) return known;
-    const { processFiles = new ProcessFiles(), uid = process.getuid?.() ?? 0 } = this.#options;
     const peer = new Peer({
       connection,
       limits: this.#options.limits ?? limits,
       clock: this.#options.clock,
-      identify: (signal) =>
-        identify(connection, {
-          bus: this.#open(),
-          files: processFiles,
-          times: this.#times,
-          uid,
-          signal,
-        }),
+      identify: (signal) => this.#identify(connection, signal),
     });
     if (this.#ending.signal.aborted) peer.leave(reasonOf(this.#ending.signal));
     else this.#peers.set(connection, peer);
     return peer;
+  }
+
+  #identify(connection: string, signal: AbortSignal): Promise<Caller> {
+    const { processFiles: files = new ProcessFiles(), uid = process.getuid?.() ?? 0 } =
+      this.#options;
+    return identify(connection, { bus: this.#open(), files, times: this.#times, uid, signal });
   }
 
   async #untilLost(connection: BusConnection): Promise<void> {

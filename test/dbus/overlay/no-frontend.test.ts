@@ -3,8 +3,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
+import type { Caller } from "../../../src/assistant/caller.ts";
 import { SessionBusUi } from "../../../src/assistant/overlay/ui/session-bus-ui.ts";
 import { connectSessionBus } from "../../../src/base/session-bus/connect.ts";
+import { OverlayClient } from "../../support/overlay-client.ts";
+import { callerAt } from "../../support/overlay-world.ts";
 import { TestSessionBus } from "../../support/session-bus.ts";
 
 const UI = "dev.assistant.Overlay1.UI";
@@ -16,7 +19,7 @@ it("starts no frontend, also where the bus could", async () => {
   const service = `[D-BUS Service]\nName=${UI}\nExec=/usr/bin/touch ${trace}\n`;
   await using bus = await TestSessionBus.start({ services: { [`${UI}.service`]: service } });
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
-  const ui = new SessionBusUi(client);
+  const ui = new SessionBusUi(client, async (connection) => callerAt(connection));
   expect(await ui.connection(signal)).toBeUndefined();
   for (const call of [ui.summon("x", {}, signal), ui.hide(signal), ui.isVisible(signal)])
     await expect(call).rejects.toMatchObject({ code: "not_found" });
@@ -29,10 +32,41 @@ it("starts no frontend, also where the bus could", async () => {
   await rm(dir, { recursive: true });
 });
 
+it("takes nobody for the frontend who may not be it, and looks at each connection until it may", async () => {
+  await using bus = await TestSessionBus.start();
+  await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
+  await using window = await OverlayClient.connect(bus);
+  await window.takeUi();
+  const asked: string[] = [];
+  const apps: (Caller["app"] | Error)[] = [
+    { id: "org.example.App", kind: "flatpak" },
+    new Error("nobody can tell"),
+    { id: "example.service", kind: "unit" },
+    { id: "example", kind: "snap" },
+  ];
+  const ui = new SessionBusUi(client, async (connection) => {
+    asked.push(connection);
+    const app = apps.shift();
+    if (app instanceof Error) throw app;
+    return callerAt(connection, app);
+  });
+  await expect(ui.summon("a secret", {}, signal)).rejects.toMatchObject({ code: "not_found" });
+  expect(await ui.connection(signal)).toBeUndefined();
+  expect(window.received).toEqual([]);
+  expect(await ui.connection(signal)).toBe(window.name);
+  expect(await ui.connection(signal)).toBe(window.name);
+  expect(asked).toEqual([window.name, window.name, window.name]);
+  await using next = await OverlayClient.connect(bus);
+  await window.leaveUi();
+  await next.takeUi();
+  expect(await ui.connection(signal)).toBeUndefined();
+  expect(asked.at(-1)).toBe(next.name);
+});
+
 it("is without a frontend once the bus is lost", async () => {
   await using bus = await TestSessionBus.start();
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
-  const ui = new SessionBusUi(client);
+  const ui = new SessionBusUi(client, async (connection) => callerAt(connection));
   await bus.kill();
   await client.closed;
   expect(await ui.connection(signal)).toBeUndefined();

@@ -9,6 +9,7 @@ import { CountingClock } from "../../support/counting-clock.ts";
 import { openDescriptors } from "../../support/inference-bus-world.ts";
 import { OVERLAY, OverlayClient, variants } from "../../support/overlay-client.ts";
 import {
+  callerAt,
   callSpec,
   hit,
   noTools,
@@ -38,7 +39,11 @@ beforeAll(async () => {
   });
   sessionBus = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
   parts = new OverlayWorld();
-  overlay = new Overlay({ ...parts.options(), ui: new SessionBusUi(sessionBus), clock });
+  overlay = new Overlay({
+    ...parts.options(),
+    ui: new SessionBusUi(sessionBus, async (connection) => callerAt(connection)),
+    clock,
+  });
   unserve = serveOverlay({ bus: world.daemon, service: overlay, daemon: "berth 0.0.0-test" });
   await world.daemon.requestName(OVERLAY);
   client = await OverlayClient.connect(world.bus);

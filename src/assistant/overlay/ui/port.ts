@@ -4,7 +4,7 @@
  * does not do its part.
  */
 export interface OverlayUi {
-  /** Its connection; undefined: there is none now. Never rejects. */
+  /** Its connection; undefined: there is none now, or one that may not be it, as in a sandbox. Never rejects. */
   connection(signal: AbortSignal): Promise<string | undefined>;
   summon(prompt: string, options: SummonOptions, signal: AbortSignal): Promise<void>;
   hide(signal: AbortSignal): Promise<void>;

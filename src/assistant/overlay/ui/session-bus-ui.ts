@@ -4,6 +4,7 @@ import {
   type BusVariant,
   type SessionBus,
 } from "../../../base/session-bus/port.ts";
+import { type Caller, sandboxedApp } from "../../caller.ts";
 import { AssistantError } from "../../errors.ts";
 import type { OverlayUi, SummonOptions } from "./port.ts";
 
@@ -20,9 +21,13 @@ const TIMEOUT_MS = 2_000;
  */
 export class SessionBusUi implements OverlayUi {
   readonly #bus: SessionBus;
+  readonly #identityOf: (connection: string) => Promise<Caller>;
+  /** The last owner of the name that may: no other connection will ever be called the same. */
+  #known: string | undefined;
 
-  constructor(bus: SessionBus) {
+  constructor(bus: SessionBus, identityOf: (connection: string) => Promise<Caller>) {
     this.#bus = bus;
+    this.#identityOf = identityOf;
   }
 
   async connection(signal: AbortSignal): Promise<string | undefined> {
@@ -32,11 +37,19 @@ export class SessionBusUi implements OverlayUi {
         { ...method, member: "GetNameOwner", signature: "s", args: [NAME] },
         { signal, timeoutMs: TIMEOUT_MS },
       );
-      return typeof owner === "string" ? owner : undefined;
+      if (typeof owner !== "string") return undefined;
+      if (owner !== this.#known && !(await this.#mayShow(owner))) return undefined;
+      this.#known = owner;
+      return owner;
     } catch {
-      // Nobody has it; or the bus is lost, and with it everybody.
+      // Nobody has it, or nobody knows who that is; or the bus is lost, and with it everybody.
       return undefined;
     }
+  }
+
+  /** Whoever is the frontend sees what everybody asks, and what was found for it: no app in a sandbox is. */
+  async #mayShow(connection: string): Promise<boolean> {
+    return sandboxedApp(await this.#identityOf(connection)) === undefined;
   }
 
   async summon(prompt: string, { queryId }: SummonOptions, signal: AbortSignal): Promise<void> {
