@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { OfflineLedger, type TailEntry } from "../../src/assistant/ledger/offline.ts";
 import { Cleanup } from "../../src/base/cleanup.ts";
 import { CompanionProcess } from "./companion-process.ts";
 import { OverlayCaller } from "./overlay-caller.ts";
@@ -21,6 +22,8 @@ export interface RemoteDeskOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** False: it is only prepared. */
   readonly isStarted?: boolean;
+  /** PEM of those that it trusts beside the provider's own. */
+  readonly authorities?: readonly string[];
 }
 
 /**
@@ -45,7 +48,7 @@ export class RemoteDesk implements AsyncDisposable {
     const folder = await mkdtemp(join(tmpdir(), "berth-desk-"));
     starting.defer(() => rm(folder, { recursive: true, force: true }));
     const authority = join(folder, "ca.pem");
-    await writeFile(authority, cloud.ca);
+    await writeFile(authority, [cloud.ca, ...(options.authorities ?? [])].join("\n"));
     const bus = starting.use(await TestSessionBus.start());
     const companion = starting.use(
       await CompanionProcess.prepare({
@@ -99,6 +102,21 @@ export class RemoteDesk implements AsyncDisposable {
     });
   }
 
+  get(path: string): HttpChat {
+    return new HttpChat(this.companion.ready.url, undefined, path);
+  }
+
+  /** In the companion's ledger, which may be in use. */
+  entries(name: string): readonly TailEntry[] {
+    using ledger = OfflineLedger.open(this.dataDir);
+    return ledger.tail(1_000_000).filter(({ body }) => body.name === name);
+  }
+
+  /** What the provider was asked to answer. */
+  chats(): readonly ProviderRequest[] {
+    return this.cloud.requests.filter(({ path }) => path.endsWith("/chat/completions"));
+  }
+
   /** GetStatus: queries that run, and that wait for a person. */
   async queries(): Promise<{ readonly active: unknown; readonly pending: unknown }> {
     const [status] = await this.person.call("Overlay1", "GetStatus");
@@ -111,7 +129,7 @@ export class RemoteDesk implements AsyncDisposable {
 
   /** `/metrics`, each line by its name with its labels. */
   async metrics(): Promise<ReadonlyMap<string, number>> {
-    const { text } = await new HttpChat(this.companion.ready.url, undefined, "/metrics").end;
+    const { text } = await this.get("/metrics").end;
     const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
     return new Map(
       lines.map((line) => {

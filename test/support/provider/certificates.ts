@@ -22,8 +22,9 @@ export class TestAuthority {
   readonly ca: string;
   readonly #pair: KeyPair;
 
-  static async create(): Promise<TestAuthority> {
-    const made = await generate([{ name: "commonName", value: "Berth test authority" }], {
+  /** Two that one program trusts have to have two names. */
+  static async create(name = "Berth test authority"): Promise<TestAuthority> {
+    const made = await generate([{ name: "commonName", value: name }], {
       keyType: "ec",
       algorithm: "sha256",
       extensions: [
