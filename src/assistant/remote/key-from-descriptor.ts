@@ -20,6 +20,8 @@ export async function keyFromDescriptor(fd: number, signal: AbortSignal): Promis
   }
   using limit = timeLimit(signal, READ_MS_MAX);
   const stop = () => stream.destroy(new Error("it took too long"));
+  // Whoever sends it may have gone while its descriptor was looked at.
+  if (limit.signal.aborted) stop();
   limit.signal.addEventListener("abort", stop, { once: true });
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -44,9 +46,17 @@ export async function keyFromDescriptor(fd: number, signal: AbortSignal): Promis
 
 /** Reading a pipe as a file would hold a thread for as long as nobody writes. */
 function streamOf(fd: number, found: Stats) {
-  if (found.isFIFO() || found.isSocket())
-    return new Socket({ fd, readable: true, writable: false });
+  if (found.isFIFO() || found.isSocket()) return socketOf(fd);
   return found.isFile() ? createReadStream("", { fd, end: BYTES_MAX }) : undefined;
+}
+
+/** Undefined for one of datagrams, which has no end. */
+function socketOf(fd: number): Socket | undefined {
+  try {
+    return new Socket({ fd, readable: true, writable: false });
+  } catch {
+    return undefined;
+  }
 }
 
 function wrong(message: string): AssistantError {

@@ -1,0 +1,24 @@
+import { fstatSync } from "node:fs";
+import { AssistantError } from "../../src/assistant/errors.ts";
+import { keyFromDescriptor } from "../../src/assistant/remote/key-from-descriptor.ts";
+
+/** A process of its own that reads a key from its descriptor 3, and prints how that ended. */
+const FD = 3;
+
+const code = await keyFromDescriptor(FD, new AbortController().signal).then(
+  () => "read",
+  (error: unknown) => (error instanceof AssistantError ? error.code : String(error)),
+);
+// It is closed by a thread.
+const deadline = Date.now() + 2_000;
+while (isOpen() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 5));
+process.stdout.write(`${code}${isOpen() ? ", and left open" : ""}`);
+
+function isOpen(): boolean {
+  try {
+    fstatSync(FD);
+    return true;
+  } catch {
+    return false;
+  }
+}

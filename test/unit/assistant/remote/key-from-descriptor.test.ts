@@ -1,0 +1,112 @@
+import { execFileSync, spawn } from "node:child_process";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { mkdtempSync, openSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { keyFromDescriptor } from "../../../../src/assistant/remote/key-from-descriptor.ts";
+import { pipeHolding } from "../../../../src/cli/companion/remote/secret-pipe.ts";
+
+const PROGRAM = fileURLToPath(new URL("../../../support/descriptor-process.ts", import.meta.url));
+const never = new AbortController().signal;
+
+function folder(): string {
+  const dir = mkdtempSync(join(tmpdir(), "berth-descriptor-"));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+function fileHolding(words: string): { readonly fd: number; readonly file: string } {
+  const file = join(folder(), "key");
+  writeFileSync(file, words);
+  return { fd: openSync(file, "r"), file };
+}
+
+/** What the descriptor leads to; undefined: it is closed. */
+function opened(fd: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return undefined;
+  }
+}
+
+describe("a key comes", () => {
+  it("over a pipe, up to its end, and nothing of it is left open", async () => {
+    const fd = await pipeHolding("sk-é", {});
+    const pipe = opened(fd);
+    expect(await keyFromDescriptor(fd, never)).toBe("sk-é");
+    await expect.poll(() => opened(fd)).not.toBe(pipe);
+  });
+
+  it("from a file", async () => {
+    const { fd, file } = fileHolding("sk-1\n");
+    expect(await keyFromDescriptor(fd, never)).toBe("sk-1\n");
+    await expect.poll(() => opened(fd)).not.toBe(file);
+  });
+
+  it("with 16 KiB at most", async () => {
+    const longest = "x".repeat(16 * 1024);
+    expect(await keyFromDescriptor(fileHolding(longest).fd, never)).toBe(longest);
+    expect(await keyFromDescriptor(await pipeHolding(longest, {}), never)).toBe(longest);
+    for (const fd of [fileHolding(`${longest}x`).fd, await pipeHolding(`${longest}x`, {})])
+      await expect(keyFromDescriptor(fd, never)).rejects.toMatchObject({
+        code: "invalid_request",
+        param: "key",
+        message: expect.stringContaining("longer than 16384 bytes"),
+      });
+  });
+
+  it("until whoever sends it goes away", async () => {
+    const leaving = new AbortController();
+    // Open for both, so that its end never comes.
+    const { fd, file } = endlessPipe();
+    const reading = keyFromDescriptor(fd, leaving.signal);
+    leaving.abort(new Error("gone"));
+    await expect(reading).rejects.toThrow("gone");
+    await expect.poll(() => opened(fd)).not.toBe(file);
+  });
+});
+
+describe("no key comes", () => {
+  it.each(["/", "/dev/zero", "/dev/null"])("from %s", async (path) => {
+    const fd = openSync(path, "r");
+    await expect(keyFromDescriptor(fd, never)).rejects.toMatchObject({
+      code: "invalid_request",
+      param: "key",
+    });
+    await expect.poll(() => opened(fd)).not.toBe(path);
+  });
+
+  it("from a descriptor that is none", async () => {
+    await expect(keyFromDescriptor(1_000_000, never)).rejects.toMatchObject({
+      code: "invalid_request",
+    });
+  });
+
+  it("from a socket of datagrams, which is closed all the same", async () => {
+    const socket = createSocket("udp4");
+    onTestFinished(() => void socket.close());
+    socket.bind(0, "127.0.0.1");
+    await once(socket, "listening");
+    const handle: unknown = Reflect.get(socket, "_handle");
+    const fd: unknown =
+      typeof handle === "object" && handle ? Reflect.get(handle, "fd") : undefined;
+    if (typeof fd !== "number") throw new Error("this Node does not tell a socket's descriptor");
+    const child = spawn(process.execPath, ["--import", "tsx", PROGRAM], {
+      stdio: ["ignore", "pipe", "inherit", fd],
+    });
+    const { stdout } = child;
+    if (!stdout) throw new Error("it has no output");
+    expect(await text(stdout)).toBe("invalid_request");
+  });
+});
+
+function endlessPipe() {
+  const file = join(folder(), "pipe");
+  execFileSync("mkfifo", [file]);
+  return { fd: openSync(file, "r+"), file };
+}
