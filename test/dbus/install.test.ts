@@ -1,8 +1,9 @@
 import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { companionBusNames } from "../../src/base/companion-names.ts";
 import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
 import { programOf, serviceText, unitText } from "../../src/cli/companion/install/install-texts.ts";
@@ -167,24 +168,38 @@ describe("install", () => {
 });
 
 describe("the texts", () => {
-  const odd = ["/opt/a b/node", '/x/"quoted"\\back', "50%", "$HOME", "plain", "a=b c", "`date`"];
+  const odd = [
+    "/opt/a b/node",
+    '/x/"quoted"\\back',
+    "50%",
+    "$HOME",
+    "plain",
+    "a=b c",
+    "`date`",
+    "it's",
+    "two\nlines",
+    "\\new",
+  ];
 
   test("a program with odd words comes out of the unit as it went in", () => {
     expect(programOf(unitText(odd))).toEqual(odd);
   });
 
-  test("and out of the service as a shell would split it", () => {
-    const line = serviceText("dev.assistant.Agent1", odd)
-      .split("\n")
-      .find((it) => it.startsWith("Exec="));
-    const split = spawnSync(
-      "sh",
-      ["-c", `for word in ${line?.slice(5)}; do printf '%s\\n' "$word"; done`],
-      {
-        encoding: "utf8",
-      },
-    );
-    expect(split.stdout.trim().split("\n")).toEqual(odd);
+  test("and so it does out of the service, as the bus itself reads it", async () => {
+    const folder = join(home, `a b'c"$HOME \`date\``);
+    await mkdir(folder);
+    const program = join(folder, "it");
+    const trace = join(folder, "words");
+    await writeFile(program, `#!/bin/sh\nprintf '%s|' "$@" > "$0.new"; mv "$0.new" "$1"\n`);
+    await chmod(program, 0o755);
+    const name = "dev.assistant.Agent1";
+    const services = { [`${name}.service`]: serviceText(name, [program, trace, ...odd]) };
+    await using odds = await TestSessionBus.start({ services });
+    const calling = odds.gdbusCall(name, "/x", `${name}.Ping`).catch(() => {});
+    await vi.waitUntil(() => existsSync(trace), { timeout: 10_000 });
+    expect(await readFile(trace, "utf8")).toBe([trace, ...odd, ""].join("|"));
+    await odds.kill();
+    await calling;
   });
 });
 

@@ -41,12 +41,18 @@ SystemdService=${COMPANION_UNIT}
 /** systemd.service(5): quoted in the manner of C, % and $ doubled. */
 function unitWord(word: string): string {
   const text = word.replaceAll("%", "%%").replaceAll("$", "$$$$");
-  return /^[\w@%+=:,./$-]+$/.test(text) ? text : `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
+  if (/^[\w@%+=:,./$-]+$/.test(text)) return text;
+  return `"${text.replaceAll(/["\\]/g, "\\$&").replaceAll("\n", String.raw`\n`)}"`;
 }
 
-/** The D-Bus specification: split as a shell would, without expanding anything. */
+/**
+ * The bus reads the line as one of a key file first, in which a backslash begins an escape and is an error before
+ * most characters, and then splits it as a shell would. In single quotes nothing but the single quote needs any care.
+ */
 function serviceWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `"${word.replaceAll(/["\\$`]/g, "\\$&")}"`;
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word;
+  const escaped = word.replaceAll("\\", String.raw`\\`).replaceAll("\n", String.raw`\n`);
+  return `'${escaped.replaceAll("'", `'"'"'`)}'`;
 }
 
 /** The program that a unit's text starts, as far as it is one of `unitText`; undefined: no line says so. */
@@ -55,7 +61,10 @@ export function programOf(unit: string): readonly string[] | undefined {
   if (line === undefined) return undefined;
   const words = line.slice("ExecStart=".length).match(/"(?:[^"\\]|\\.)*"|[^\s"]+/g) ?? [];
   return words.map((word) =>
-    (word.startsWith('"') ? word.slice(1, -1).replaceAll(/\\(.)/g, "$1") : word)
+    (word.startsWith('"')
+      ? word.slice(1, -1).replaceAll(/\\(.)/g, (_, escaped) => (escaped === "n" ? "\n" : escaped))
+      : word
+    )
       .replaceAll("%%", "%")
       .replaceAll("$$", "$"),
   );
