@@ -70,7 +70,9 @@ const meanings: Readonly<Record<number, Meaning>> = {
 /** Only the origin: the rest of an address may hold anything. */
 function redirects({ location, bearer }: Refused): string {
   const to = location !== undefined && URL.canParse(location) ? new URL(location).origin : "null";
-  const where = to === "null" ? "elsewhere" : `to ${withoutKey(to, bearer).slice(0, 200)}`;
+  // Names of hosts are in small letters, so the key in one is too.
+  const clean = withoutKey(withoutKey(to, bearer), bearer?.toLowerCase());
+  const where = to === "null" ? "elsewhere" : `to ${clean.slice(0, 200)}`;
   return (
     `redirects ${where}, where Berth does not follow with a key. Where that is right, remove the provider ` +
     "and add it again with the base_url that it has now"

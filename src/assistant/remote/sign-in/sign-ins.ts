@@ -44,7 +44,8 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     this.#options = options;
     let { dispatcher } = options;
     if (!dispatcher) {
-      this.#ownConnections = new Agent();
+      // Said here since NODE_TLS_REJECT_UNAUTHORIZED would change the default.
+      this.#ownConnections = new Agent({ connect: { rejectUnauthorized: true } });
       dispatcher = this.#ownConnections;
     }
     const limitMs = options.requestMs ?? REQUEST_MS;

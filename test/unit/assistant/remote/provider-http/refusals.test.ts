@@ -135,6 +135,17 @@ describe("the key", () => {
     world.provider.next({ type: "status", status: 307, headers: { location: to } });
 
     expect(partsIn((await refusedBy(world.open())).message)).toEqual([]);
+
+    // A host's name comes in small letters, whatever it was written in.
+    const bearer = "sk-CaNaRyWithCapitals";
+    world.provider.next({
+      type: "status",
+      status: 302,
+      headers: { location: `https://${bearer}.example/` },
+    });
+    const { message } = await refusedBy(world.open({ bearer }));
+    expect(message).toContain("redirects to https://[key].example");
+    expect(message.toLowerCase()).not.toContain("canary");
   });
 
   it("is in nothing that is said of what is no HTTP", async () => {

@@ -1,7 +1,8 @@
 import type { ServerResponse } from "node:http";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import type { LoginDetail } from "../../../../../src/assistant/remote/port.ts";
 import { type Claims, keyPair, OpenIdStandIn } from "../../../../support/openid-stand-in.ts";
+import { TestProvider } from "../../../../support/provider/test-provider.ts";
 import { SignInWorld } from "../../../../support/sign-in-world.ts";
 
 /** Long enough for an answer of the same machine when that is busy. */
@@ -280,6 +281,17 @@ it("ends at once when somebody cancels it in the exchange", async () => {
   expect(world.details).toEqual(["cancelled"]);
   expect(await (await page).text()).toContain("was cancelled");
   expect(world.kept).toEqual([]);
+});
+
+it("trusts nobody for whom only a certificate itself vouches, whatever the environment says", async () => {
+  await using impostor = await TestProvider.start({ tls: true });
+  vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  await using other = new SignInWorld({
+    huggingface: { issuer: new URL(impostor.baseUrl).origin },
+  });
+  await expect(other.signIns.begin("huggingface")).rejects.toMatchObject({ code: "unreachable" });
+  expect(impostor.requests).toEqual([]);
 });
 
 function now(): number {
