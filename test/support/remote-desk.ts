@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { OfflineLedger, type TailEntry } from "../../src/assistant/ledger/offline.ts";
 import { Cleanup } from "../../src/base/cleanup.ts";
+import type { BusValue } from "../../src/base/session-bus/port.ts";
+import { outcomeOf } from "./companion-client.ts";
 import { CompanionProcess } from "./companion-process.ts";
 import { OverlayCaller } from "./overlay-caller.ts";
 import { type ProviderRequest, TestProvider } from "./provider/test-provider.ts";
@@ -22,6 +24,8 @@ export interface RemoteDeskOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** False: it is only prepared. */
   readonly isStarted?: boolean;
+  /** The provider records what key it is sent, and takes any. */
+  readonly takesAnyKey?: boolean;
   /** PEM of those that it trusts beside the provider's own. */
   readonly authorities?: readonly string[];
 }
@@ -44,7 +48,13 @@ export class RemoteDesk implements AsyncDisposable {
     await using starting = new Cleanup();
     const script = options.script ?? (() => undefined);
     const near = starting.use(await TestProvider.start({ models: [NEAR], script }));
-    const cloud = starting.use(await TestProvider.start({ tls: true, key: KEY, script }));
+    const cloud = starting.use(
+      await TestProvider.start({
+        tls: true,
+        script,
+        ...(options.takesAnyKey === true ? {} : { key: KEY }),
+      }),
+    );
     const folder = await mkdtemp(join(tmpdir(), "berth-desk-"));
     starting.defer(() => rm(folder, { recursive: true, force: true }));
     const authority = join(folder, "ca.pem");
@@ -84,7 +94,8 @@ export class RemoteDesk implements AsyncDisposable {
     await this.person.call("Remote1", "SetConsent", "sb", "prompt", true);
   }
 
-  defer(step: () => void | Promise<void>): void {
+  /** Before all else ends. */
+  defer(step: () => unknown): void {
     this.#cleanup.defer(step);
   }
 
@@ -102,19 +113,29 @@ export class RemoteDesk implements AsyncDisposable {
     });
   }
 
+  /** Vectors of a text. */
+  embed(model: string, input: string): HttpChat {
+    return new HttpChat(this.companion.ready.url, { model, input }, "/v1/embeddings");
+  }
+
   get(path: string): HttpChat {
     return new HttpChat(this.companion.ready.url, undefined, path);
   }
 
-  /** In the companion's ledger, which may be in use. */
-  entries(name: string): readonly TailEntry[] {
+  /** In the companion's ledger, which may be in use; of this name, or all. */
+  entries(name?: string): readonly TailEntry[] {
     using ledger = OfflineLedger.open(this.dataDir);
-    return ledger.tail(1_000_000).filter(({ body }) => body.name === name);
+    return ledger.tail(1_000_000).filter(({ body }) => body.name === (name ?? body.name));
   }
 
   /** What the provider was asked to answer. */
   chats(): readonly ProviderRequest[] {
     return this.cloud.requests.filter(({ path }) => path.endsWith("/chat/completions"));
+  }
+
+  /** A call of Remote1: `answered`, or the name of its error. */
+  async outcome(member: string, signature: string, ...args: readonly BusValue[]): Promise<string> {
+    return outcomeOf(this.person.call("Remote1", member, signature, ...args));
   }
 
   /** GetStatus: queries that run, and that wait for a person. */
