@@ -90,6 +90,8 @@ export class ScriptedTurn {
 export class ScriptedOverlay {
   readonly turns: ScriptedTurn[] = [];
   readonly responses: boolean[] = [];
+  /** Those that were answered by their number. */
+  readonly questions: unknown[] = [];
   /** What a query does; it begins once the caller has its number. */
   script: (turn: ScriptedTurn) => void | Promise<void> = (turn) => {
     turn.started();
@@ -121,6 +123,10 @@ export class ScriptedOverlay {
       if (!this.#turn(id).respond(isApproved === true))
         throw new BusCallError("dev.assistant.Error.NotFound", "no such query waits");
       return [];
+    },
+    RespondTo: (id, question, isApproved) => {
+      this.questions.push(question);
+      return this.methods["Respond"]?.(id, isApproved) ?? [];
     },
     Cancel: (id) => {
       this.#turn(id).cancel();

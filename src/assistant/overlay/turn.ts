@@ -183,6 +183,7 @@ export class Turn {
     const scopes = remote.missing(classes).filter((scope) => !this.#allowedOnce.has(scope));
     const to = this.#route.remote;
     if (scopes.length === 0 || !to) return;
+    this.#checkAddress();
     const { id, signal, request, caller, progress } = this.#query;
     const address = remote.addressOf(to.provider) ?? "";
     const wish: Wish = {
@@ -201,7 +202,14 @@ export class Turn {
     await this.#voice.ask(wish, signal);
     this.#allowedAddress ??= address;
     this.#checkAddress();
-    const fields = { scopes, once: true, query: id, provider: to.provider, model: to.model };
+    const fields = {
+      scopes,
+      once: true,
+      query: id,
+      provider: to.provider,
+      address,
+      model: to.model,
+    };
     await ledger.append({ name: "remote.consent", fields });
     signal.throwIfAborted();
     for (const scope of scopes) this.#allowedOnce.add(scope);

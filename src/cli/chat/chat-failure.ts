@@ -19,7 +19,10 @@ function wordsFor(
         "`berth models start NAME` starts one of `berth models ls --all`; `berth models pull ORG/NAME` gets one",
       ];
     case "model_not_found":
-      return [message, "`berth models ls` lists them; `berth models start NAME` starts one"];
+      return [
+        message,
+        "`berth models ls` lists those of this machine, and `berth models start NAME` starts one; `berth remote` lists providers",
+      ];
     case "context_length_exceeded":
       return [
         message,

@@ -49,6 +49,26 @@ const asking = (spec: object) => {
 };
 
 describe("ask", () => {
+  it("answers the very question that was shown, and shows where it goes and what of", async () => {
+    asking(
+      consentSpec({
+        question: 2,
+        address: "https://evil\u009b.example/v1",
+        calls: [{ call_id: 3, app_id: "org.example.Notes", tool: "list", status: "executed" }],
+      }),
+    );
+    const asked = await run(["ask", "Well?"]);
+    expect(asked.errors).toContain("openrouter (https://evil");
+    expect(asked.errors).toMatch(/Results of: +org\.example\.Notes list/);
+    expect(asked.errors).not.toContain("\u009b");
+    expect([overlay.questions, overlay.responses]).toEqual([[2], [false]]);
+    for (const odd of [-1, 1.5, 2 ** 32, "2", null]) {
+      asking(consentSpec({ question: odd }));
+      expect((await run(["ask", "Well?"])).code).toBe(5);
+    }
+    expect([overlay.questions.length, overlay.responses.length]).toEqual([1, 6]);
+  });
+
   it("has the answer alone on standard output, and what it stands on beside it", async () => {
     overlay.script = (asked) => {
       asked.started({ sources, unavailable: ["tools"] });

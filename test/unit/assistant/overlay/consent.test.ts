@@ -49,7 +49,14 @@ describe("consent", () => {
     expect(written).toBe(1);
     expect(world.ledger.entries[0]).toMatchObject({
       name: "remote.consent",
-      fields: { scopes: ["prompt", "files"], once: true, query: id, provider: "cloud" },
+      fields: {
+        scopes: ["prompt", "files"],
+        once: true,
+        query: id,
+        provider: "cloud",
+        address: "https://cloud.example",
+        model: "gpt:large",
+      },
     });
     expect(world.inference.requests[0]).toMatchObject({
       model: REMOTE_MODEL,

@@ -5,11 +5,13 @@ import {
   callerAt,
   callSpec,
   hit,
+  noTools,
   oneCall,
   overlayWorld,
   REMOTE_MODEL,
   refusalOf,
   sandboxed,
+  thinking,
 } from "../../../support/overlay-world.ts";
 import { Gate } from "../../../support/scripted-service.ts";
 
@@ -44,6 +46,28 @@ describe("an answer", () => {
     await world.settle();
     expect(world.finished(id)?.code).toBe("declined");
     expect(refusalOf(() => world.overlay.respond(id, false, asker, 3))).toContain("question 3");
+  });
+
+  test("that came from elsewhere lets a turn go on, once there is a place for it", async () => {
+    const world = overlayWorld({ running: 1, waiting: 4, newcomers: 0, answerMs: 1_000 });
+    const elsewhere = new AbortController();
+    const steps: string[] = [];
+    world.pass = async ({ ask }) => {
+      await ask(callSpec(), elsewhere.signal).catch(() => {});
+      steps.push("goes on");
+      return noTools;
+    };
+    const first = await world.ask({ lane: "agent" });
+    world.inference.script = thinking;
+    const second = await world.ask({}, callerAt(":1.8"));
+    expect(world.story(second)).toBe("started so");
+    elsewhere.abort();
+    await world.settle();
+    expect(steps).toEqual([]);
+    world.overlay.cancel(second, callerAt(":1.8"));
+    await world.settle();
+    expect(steps).toEqual(["goes on"]);
+    expect(world.story(first)).toBe("started needed(call) so");
   });
 
   test("by number is no way around the rule for apps in a sandbox", async () => {
@@ -110,6 +134,30 @@ describe("who is asked for consent", () => {
     gate.open();
     await world.settle();
     expect(world.finished(later)).toMatchObject({ status: "failed", code: "consent_required" });
+    expect(world.inference.requests).toEqual([]);
+  });
+
+  test("is asked once more for the same address, and for no other one", async () => {
+    const world = overlayWorld();
+    world.pass = async () => oneCall;
+    const id = await world.ask(remote);
+    world.overlay.respond(id, true, asker);
+    await world.settle();
+    expect(world.spec(id)).toMatchObject({ question: 2, address: "https://cloud.example" });
+    world.providers.set("cloud", "https://evil.example");
+    world.overlay.respond(id, true, asker);
+    await world.settle();
+    expect(world.finished(id)).toMatchObject({ status: "failed", code: "consent_required" });
+
+    world.providers.set("cloud", "https://cloud.example");
+    world.pass = async () => {
+      world.providers.set("cloud", "https://evil.example");
+      return oneCall;
+    };
+    const later = await world.ask(remote);
+    world.overlay.respond(later, true, asker);
+    await world.settle();
+    expect(world.story(later)).toBe("started needed(consent) failed/consent_required");
     expect(world.inference.requests).toEqual([]);
   });
 
