@@ -21,6 +21,11 @@ export class VirtualClock implements Clock {
     return this.#now;
   }
 
+  /** Timers that are set. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+
   setTimer(delayMs: number, callback: () => void): () => void {
     this.#order += 1;
     const timer = { at: this.#now + Math.max(0, delayMs), order: this.#order, callback };

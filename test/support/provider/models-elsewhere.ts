@@ -4,7 +4,7 @@ import { ProviderAddresses } from "../../../src/assistant/remote/address/provide
 import { Consent } from "../../../src/assistant/remote/consent.ts";
 import { RemoteInference } from "../../../src/assistant/remote/egress/remote-inference.ts";
 import { ProviderConnections } from "../../../src/assistant/remote/provider-http/provider-connections.ts";
-import { systemClock } from "../../../src/base/clock.ts";
+import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import { silentLogger } from "../../../src/base/logger.ts";
 import { FakeLedger } from "../fake-ledger.ts";
 import { type InferenceHttpWorld, inferenceHttp } from "../inference-http.ts";
@@ -28,6 +28,7 @@ export async function modelsElsewhere(
     readonly aliases?: ReadonlyMap<string, readonly string[]>;
     readonly limits?: Partial<InferenceHttpLimits>;
     readonly provider?: TestProviderOptions;
+    readonly clock?: Clock;
   } = {},
 ): Promise<ModelsElsewhere> {
   const { aliases, limits } = options;
@@ -36,13 +37,15 @@ export async function modelsElsewhere(
   book.add("there", provider.baseUrl, KEY);
   const consent = new Consent(options.allowed ?? ["prompt"]);
   const ledger = new FakeLedger();
-  const [clock, logger] = [systemClock, silentLogger];
+  const { clock = systemClock } = options;
+  const logger = silentLogger;
   const addresses = new ProviderAddresses({ ownPorts: () => new Set() });
   const extraAuthorities = provider.ca === "" ? [] : [provider.ca];
   const connections = new ProviderConnections({ addresses, clock, extraAuthorities });
   const remote = new RemoteInference({ http: connections, book, ledger, consent, clock, logger });
   const world = await inferenceHttp({
     remote,
+    clock,
     ...(aliases ? { aliases } : {}),
     ...(limits ? { limits } : {}),
   });

@@ -1,0 +1,246 @@
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { problemsOf } from "../support/call-audit.ts";
+import { CompanionClient, textOf } from "../support/companion-client.ts";
+import { EFFECTS, EffectsApp } from "../support/effects-app.ts";
+import { OpenRouterSignInServer } from "../support/openrouter-sign-in.ts";
+import { field } from "../support/provider/answers.ts";
+import { faultyTurn } from "../support/provider/faulty-turns.ts";
+import type { ProviderRequest } from "../support/provider/test-provider.ts";
+import type { Turn } from "../support/provider/turns.ts";
+import { Dice } from "../support/random.ts";
+import { FAR, RemoteDesk } from "../support/remote-desk.ts";
+
+/** So many days are cut off, at moments that the seed chooses. */
+const KILLS = Number(process.env["BERTH_REMOTE_KILLS"] ?? 4);
+const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
+/** By then each of the things of a day has begun several times, and most have ended. */
+const DAY_MS_MAX = 1_500;
+const secretOf = (number: number) => `sk-canary-${SEED}-${number}-a7c1`;
+
+/** A value that is written while the daemon may die: which of them may be found then. */
+class Written<T> {
+  #kept: T;
+  #possible: T[];
+
+  constructor(first: T) {
+    this.#kept = first;
+    this.#possible = [first];
+  }
+
+  get possible(): readonly T[] {
+    return this.#possible;
+  }
+
+  /** True: it was answered. */
+  async write(value: T, change: Promise<unknown>): Promise<boolean> {
+    this.#possible = [this.#kept, value];
+    try {
+      await change;
+    } catch {
+      return false;
+    }
+    this.found(value);
+    return true;
+  }
+
+  found(value: T): void {
+    this.#kept = value;
+    this.#possible = [value];
+  }
+}
+
+interface Day {
+  readonly desk: RemoteDesk;
+  readonly router: OpenRouterSignInServer;
+  readonly client: CompanionClient;
+  readonly key: Written<string>;
+  readonly consent: Written<boolean>;
+  /** Providers that were added. */
+  readonly added: Set<string>;
+  isSignedIn: boolean;
+  parked: bigint | undefined;
+  count: number;
+}
+
+/** Chooses the tool that makes something, once a question, and answers as any model. */
+function model(request: ProviderRequest): Turn | undefined {
+  if (field(request.body, "response_format") === undefined) return faultyTurn(request);
+  const isDone = request.text.includes("[outcome 1 ");
+  const mark = /mark-[\w-]+/.exec(request.text)?.[0] ?? "mark";
+  const choice = isDone ? { tool: "none" } : { tool: `${EFFECTS}/make`, args: { mark } };
+  return { type: "chat", text: [JSON.stringify(choice)] };
+}
+
+/** All that a person does, over and over, until the daemon has died. */
+async function live(day: Day, isOver: () => boolean): Promise<readonly string[]> {
+  const { desk, router, key, consent, client } = day;
+  await using person = await desk.frontend();
+  const done: string[] = [];
+  const remote = (member: string, signature: string, ...args: readonly (string | boolean)[]) =>
+    person.call("Remote1", member, signature, ...args);
+  const again = async (name: string, step: (number: number) => Promise<unknown>) => {
+    while (!isOver()) {
+      day.count += 1;
+      await step(day.count);
+      if (!isOver()) done.push(name);
+    }
+  };
+  await Promise.all([
+    again("key", (number) =>
+      key.write(secretOf(number), remote("SetKey", "ss", "cloud", secretOf(number))),
+    ),
+    again("consent", (number) =>
+      consent.write(number % 3 !== 0, remote("SetConsent", "sb", "prompt", number % 3 !== 0)),
+    ),
+    again("provider", async (number) => {
+      const id = `added-${number}`;
+      await remote("AddProvider", "sss", id, "", desk.cloud.baseUrl)
+        .then(() => day.added.add(id))
+        .catch(() => pause(5));
+    }),
+    again("login", async () => {
+      const told = person.logins.length;
+      const [url] = await remote("BeginLogin", "s", "openrouter").catch(() => []);
+      if (url === undefined) return;
+      await router.signIn(textOf(url)).catch(() => {}); // it may have died by then
+      while (!isOver() && person.logins.length === told) await pause(2);
+      if (person.logins.includes("openrouter true ok")) day.isSignedIn = true;
+    }),
+    again("turn", async (number) => {
+      const turn = await person.ask(`Make mark-${number}`).catch(() => undefined);
+      if (!turn) return;
+      while (!isOver() && turn.end === undefined) {
+        if (turn.specs.length > 0) await person.respond(turn, true).catch(() => {});
+        await pause(5);
+      }
+    }),
+    again("stream", async (number) => {
+      const chat = desk.chat(FAR, `Tell me #${number % 2 === 0 ? "trickle" : "hang"}`);
+      await chat.begun;
+      if (number % 2 !== 0) chat.leave();
+      await chat.end;
+    }),
+    again("parked", async (number) => {
+      const parked = await client.request(EFFECTS, "make", { mark: `parked-${number}` });
+      if (parked?.status.startsWith("confirm-") === true) day.parked = parked.callId;
+      await pause(20);
+    }),
+  ]);
+  return done;
+}
+
+/** What is found after a death agrees with what was said before it. */
+async function isSettled(day: Day): Promise<void> {
+  const { desk, router, client, key, consent } = day;
+  const state = await desk.person.state();
+  const ids = state.providers.map(({ id }) => id);
+  for (const id of day.added) expect(ids).toContain(id);
+  const intended = desk.entries("remote.provider.add").map(({ body }) => body.fields["provider"]);
+  for (const id of ids) expect(["openrouter", "huggingface", ...intended]).toContain(id);
+
+  expect(consent.possible).toContain(state.consent.prompt);
+  consent.found(state.consent.prompt);
+  const bearerOf = async (id: string) => {
+    expect(await desk.outcome("ListModels", "s", id)).toBe("answered");
+    return desk.cloud.requests.at(-1)?.headers.authorization?.replace("Bearer ", "") ?? "";
+  };
+  const found = await bearerOf("cloud");
+  expect(key.possible).toContain(found);
+  key.found(found);
+  const signedIn = state.providers.find(({ id }) => id === "openrouter");
+  if (day.isSignedIn) expect(signedIn?.credential.present).toBe(true);
+  if (signedIn?.credential.present === true)
+    expect(router.keys).toContain(await bearerOf("openrouter"));
+  for (const { id, credential } of state.providers)
+    if (id.startsWith("added-")) expect(credential.present).toBe(false);
+  expect(state.login.pending).toEqual([]);
+
+  expect(await desk.queries()).toEqual({ active: 0, pending: 0 });
+  if (day.parked === undefined) return;
+  const denied = await client.confirm(day.parked);
+  expect(`${denied?.status}/${denied?.detail.code}`).toBe("denied/restarted");
+  day.parked = undefined;
+}
+
+/** In no file of the person's, as it stands or in base64. */
+async function isNowhere(desk: RemoteDesk, secrets: readonly string[]): Promise<void> {
+  const { home } = desk.companion;
+  for (const name of await readdir(home, { recursive: true })) {
+    const file = join(home, name);
+    if ((await stat(file).catch(() => undefined))?.isFile() !== true) continue;
+    const bytes = await readFile(file);
+    const found = secrets.filter((secret) => {
+      const encoded = Buffer.from(secret).toString("base64").slice(0, -4);
+      return bytes.includes(secret) || bytes.includes(encoded);
+    });
+    expect([name, found]).toEqual([name, []]);
+  }
+}
+
+it("SIGKILL at any moment of a day: what was said holds, and nothing is half done", async () => {
+  process.stdout.write(`BERTH_SEED=${SEED}\n`);
+  const dice = new Dice(SEED);
+  const folder = await mkdtemp(join(tmpdir(), "berth-kills-"));
+  await using router = await OpenRouterSignInServer.start();
+  const endpoints = join(folder, "oauth.json");
+  await using desk = await RemoteDesk.open({
+    script: model,
+    takesAnyKey: true,
+    isStarted: false,
+    environment: { ASSISTANT_OAUTH_CONFIG: endpoints, NODE_TLS_REJECT_UNAUTHORIZED: "1" },
+  });
+  desk.defer(() => rm(folder, { recursive: true, force: true }));
+  await writeFile(endpoints, JSON.stringify({ openrouter: router.endpoints(desk.cloud.baseUrl) }));
+  await using app = await EffectsApp.start(desk.companion, desk.dataDir);
+  await using client = await CompanionClient.connect(desk.bus);
+  await desk.companion.start();
+  await desk.furnish();
+  await desk.person.call("Remote1", "SetKey", "ss", "cloud", secretOf(0));
+  const day: Day = {
+    desk,
+    router,
+    client,
+    key: new Written(secretOf(0)),
+    consent: new Written(true),
+    added: new Set(),
+    isSignedIn: false,
+    parked: undefined,
+    count: 0,
+  };
+  const done: string[] = [];
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    let isDead = false;
+    const dying = pause(dice.between(50, DAY_MS_MAX)).then(async () => {
+      isDead = true;
+      await desk.companion.stop("SIGKILL");
+    });
+    done.push(...(await live(day, () => isDead)));
+    await dying;
+    await desk.companion.start();
+    await isSettled(day);
+    const problems = () =>
+      problemsOf({
+        entries: desk.entries(),
+        effects: app.effects(),
+        acknowledged: client.acknowledged,
+        isAtRest: true,
+      });
+    await expect.poll(problems).toEqual([]);
+    const verify = await desk.companion.berth(["ledger", "verify", "--user"]);
+    expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
+  }
+  await desk.companion.stop();
+  const secrets = Array.from({ length: day.count + 1 }, (_, number) => secretOf(number));
+  await isNowhere(desk, [...secrets, ...router.keys]);
+  expect(desk.companion.lines.join("\n")).not.toContain("sk-canary");
+  const times = (name: string) => done.filter((other) => other === name).length;
+  process.stdout.write(
+    `${[...new Set(done)].map((name) => `${times(name)} ${name}`).join(", ")}\n`,
+  );
+  process.stdout.write(`${app.effects().length} effects\n`);
+  for (const name of ["key", "consent", "stream"]) expect(done).toContain(name);
+});
