@@ -16,6 +16,9 @@ const safe = (text) =>
 /** The same in one line: it begins none that could pass for one of ours, and a line break is no Enter. */
 const safeLine = (text) => safe(text.replace(/\s+/g, " "));
 
+/** Of a history, as the companion takes it: what was said before that is forgotten. */
+const TURNS_MAX = 256;
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { "my-stuff": { type: "boolean" }, model: { type: "string" } },
@@ -75,7 +78,7 @@ async function chat() {
     if (line === person.takenBack || line.trim() === "") continue;
     const options = {
       lane: variant("s", "chat"),
-      history_json: variant("s", JSON.stringify(history)),
+      history_json: variant("s", JSON.stringify(history.slice(-TURNS_MAX))),
     };
     try {
       const { status, text } = await play(line, options);

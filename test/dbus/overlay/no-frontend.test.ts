@@ -63,6 +63,22 @@ it("takes nobody for the frontend who may not be it, and looks at each connectio
   expect(asked.at(-1)).toBe(next.name);
 });
 
+it("calls the very connection that it has looked at, whoever has the name by then", async () => {
+  await using bus = await TestSessionBus.start();
+  await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
+  await using window = await OverlayClient.connect(bus);
+  await using thief = await OverlayClient.connect(bus);
+  await window.takeUi();
+  const ui = new SessionBusUi(client, async (connection) => {
+    await window.leaveUi();
+    await thief.takeUi();
+    return callerAt(connection);
+  });
+  await ui.summon("a secret", {}, signal);
+  expect(thief.received).toEqual([]);
+  expect(window.received).toEqual([["ui.Summon", "a secret", {}]]);
+});
+
 it("is without a frontend once the bus is lost", async () => {
   await using bus = await TestSessionBus.start();
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });

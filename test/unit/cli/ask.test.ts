@@ -326,6 +326,30 @@ describe("chat by way of the companion", () => {
     expect(await person.ended).toBe(0);
   });
 
+  it("a talk that has become too long for the companion says so, and begins anew", async () => {
+    using person = terminal("chat", "--user");
+    await person.shows(">>> ");
+    for (let said = 0; said < 129; said += 1) {
+      person.type(`One${key.enter}`);
+      await person.shows("Hello there");
+      await person.shows(">>> ");
+    }
+    expect(JSON.parse(textOf(turn()?.option("history_json")))).toHaveLength(256);
+    person.type(`One${key.enter}`);
+    await person.shows("longer than the 257 messages");
+    await person.shows("/clear begins anew");
+    await person.shows(">>> ");
+    expect(overlay.turns).toHaveLength(129);
+    person.type(`/clear${key.enter}`);
+    await person.shows(">>> ");
+    person.type(`One${key.enter}`);
+    await person.shows("Hello there");
+    expect(turn()?.option("history_json")).toBeUndefined();
+    await person.shows(">>> ");
+    person.type(key.end);
+    expect(await person.ended).toBe(0);
+  });
+
   it("a talk asks inside an answer, and goes on after a no", async () => {
     overlay.script = async (asked) => {
       const isApproved = await asked.confirm(consentSpec());

@@ -9,6 +9,9 @@ import { shownLine } from "../untrusted-text.ts";
 import type { Person } from "./answer-question.ts";
 import { playTurn } from "./play-turn.ts";
 
+/** 256 of a history, and the one that is new. */
+const MESSAGES_MAX = 257;
+
 /** A talk with the companion, over the session bus: the chat lane, with consent inside the turn. */
 export function talkOverBus(
   cli: Cli,
@@ -44,6 +47,12 @@ export function talkOverBus(
       return model(local);
     },
     answer: ({ model: name, messages }, stopping) => {
+      if (messages.length > MESSAGES_MAX)
+        throw new BerthError(
+          "invalid_request",
+          `this talk is longer than the ${MESSAGES_MAX} messages that the companion takes`,
+          { hint: "/clear begins anew" },
+        );
       const last = messages.at(-1);
       const request = {
         prompt: last?.content ?? "",

@@ -70,6 +70,20 @@ describe("an answer", () => {
     expect(world.story(first)).toBe("started needed(call) so");
   });
 
+  test("has a query go on before those that have not begun, though they have waited longer", async () => {
+    const world = overlayWorld({ running: 1, waiting: 4, newcomers: 0, answerMs: 1_000 });
+    const first = await world.ask(remote);
+    world.inference.script = thinking;
+    const second = await world.ask({}, callerAt(":1.8"));
+    const third = await world.ask({}, callerAt(":1.9"));
+    world.overlay.respond(first, true, asker, 1);
+    await world.settle();
+    expect([world.story(second), world.story(third)]).toEqual(["started so", ""]);
+    world.overlay.cancel(second, callerAt(":1.8"));
+    await world.settle();
+    expect([world.story(first), world.story(third)]).toEqual(["started needed(consent) so", ""]);
+  });
+
   test("by number is no way around the rule for apps in a sandbox", async () => {
     const world = overlayWorld();
     const id = await world.ask(remote);

@@ -38,6 +38,16 @@ describe("the frontend's window", () => {
     expect(world.ui.calls).toEqual([`summon "" ${second}`, 'summon "more"']);
   });
 
+  test("is not hidden where another frontend has come in the place of the one that was summoned", async () => {
+    const world = overlayWorld();
+    world.ui.owner = ":1.30";
+    const id = await world.ask({ modelHint: REMOTE_MODEL });
+    Object.assign(world.ui, { owner: ":1.31" });
+    world.overlay.respond(id, false, asker);
+    await world.settle();
+    expect(world.ui.calls).toEqual([`summon "" ${id}`]);
+  });
+
   test("that is found only when nothing is asked any more is asked nothing", async () => {
     const world = overlayWorld();
     const gate = new Gate();
