@@ -5,6 +5,7 @@ import { eventData } from "../../inference/wire/event-data.ts";
 import type { ProviderAnswer } from "../provider-http/port.ts";
 import type { ProviderAnswerReader } from "./answer-reader.ts";
 import { begunBody, wholeText } from "./body-text.ts";
+import { DOCUMENT_BYTES_MAX } from "./limits.ts";
 import type { ProviderWords } from "./provider-words.ts";
 
 /** How long counts, and the word that it is over, are waited for once every choice has had its end. */
@@ -30,7 +31,9 @@ export async function* answerEvents(
 ): AsyncGenerator<AnswerEvent, void, void> {
   const { first, body, abandon } = await begunBody(answer.body());
   if (first === "{" || first === "[") {
-    yield* reader.document(await wholeText(body));
+    const text = await wholeText(body, DOCUMENT_BYTES_MAX);
+    if (text === undefined) throw words.notUnderstood("a document of more than 16 MiB");
+    yield* reader.document(text);
     return;
   }
   if (first === "<") {

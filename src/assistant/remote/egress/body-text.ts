@@ -23,11 +23,22 @@ export async function begunBody(body: AsyncIterable<Uint8Array>): Promise<BegunB
 /** Pieces of one byte, kept as they are, would take up a hundred times as much as what is in them. */
 const PIECES_MAX = 1_024;
 
-/** All of it; the one who gives it bounds it. */
-export async function wholeText(body: AsyncIterable<Uint8Array>): Promise<string> {
+/** All of it; undefined past `bytesMax`. Without that the one who gives it bounds it. */
+export async function wholeText(body: AsyncIterable<Uint8Array>): Promise<string>;
+export async function wholeText(
+  body: AsyncIterable<Uint8Array>,
+  bytesMax: number,
+): Promise<string | undefined>;
+export async function wholeText(
+  body: AsyncIterable<Uint8Array>,
+  bytesMax = Number.POSITIVE_INFINITY,
+): Promise<string | undefined> {
   const joined: Uint8Array[] = [];
   const pieces: Uint8Array[] = [];
+  let bytes = 0;
   for await (const piece of body) {
+    bytes += piece.length;
+    if (bytes > bytesMax) return undefined;
     pieces.push(piece);
     if (pieces.length === PIECES_MAX) joined.push(Buffer.concat(pieces.splice(0)));
   }

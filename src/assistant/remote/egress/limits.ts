@@ -9,12 +9,16 @@ export const generateLimits: ProviderLimits = {
   bytesMax: 64 * MEBIBYTE,
 };
 
-/** 2,048 vectors of 4,096 numbers in digits are some 180 MB. */
-export const embedLimits: ProviderLimits = {
-  headMs: 120_000,
-  silentMs: 60_000,
-  bytesMax: 256 * MEBIBYTE,
-};
+/** Of a vector in digits: 16,384 numbers. One of 4,096, which is long, has some 90 KB. */
+const VECTOR_BYTES_MAX = MEBIBYTE / 4;
+
+/** Only as much as so many texts can need: what is read whole stops everything else while it is taken apart. */
+export function embedLimits(texts: number): ProviderLimits {
+  return { headMs: 120_000, silentMs: 60_000, bytesMax: MEBIBYTE + texts * VECTOR_BYTES_MAX };
+}
+
+/** Of an answer that is one document in place of a stream; as much as a single event of a stream may have. */
+export const DOCUMENT_BYTES_MAX = 16 * MEBIBYTE;
 
 /** The longest list there is, of some thousand models, has 2 MB. */
 export const modelsLimits: ProviderLimits = {

@@ -13,6 +13,7 @@ import type {
 } from "../../inference/service-port.ts";
 import type { WireRequest } from "../../inference/wire/request-fields.ts";
 import type { Provider } from "../port.ts";
+import type { ProviderLimits } from "../provider-http/port.ts";
 import { AdaptedBody, LearnedAdaptations } from "./adaptations.ts";
 import { answerEvents } from "./answer-events.ts";
 import { ProviderAnswerReader } from "./answer-reader.ts";
@@ -66,7 +67,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     using passage = this.#passage(provider, request, signal);
     try {
       const wire = generateBody(request, model);
-      const outgoing = await this.#outgoing(passage, name, "generate", wire);
+      const outgoing = await this.#outgoing(passage, name, wire, generateLimits);
       // Where the request has no limit, none is sent.
       const limited = { ...request, maxTokens: request.maxTokens ?? Number.POSITIVE_INFINITY };
       const ledgerSeq = await outgoing.write(generateEntry(limited, name));
@@ -87,7 +88,8 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     using passage = this.#passage(provider, request, signal);
     try {
       const wire = embedBody(request, model);
-      const outgoing = await this.#outgoing(passage, name, "embed", wire);
+      const limits = embedLimits(request.texts.length);
+      const outgoing = await this.#outgoing(passage, name, wire, limits);
       const ledgerSeq = await outgoing.write(embedEntry(request, name));
       const embedded = await outgoing.whole((text, words) => embedAnswer(text, request, words));
       return { model: name, ledgerSeq, ...embedded };
@@ -146,11 +148,11 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     return new Passage({ provider, egress, consent: this.#consent, signal });
   }
 
-  async #outgoing(passage: Passage, name: string, kind: "generate" | "embed", wire: WireRequest) {
+  async #outgoing(passage: Passage, name: string, wire: WireRequest, limits: ProviderLimits) {
     const { provider, signal } = passage;
     const bearer = await bearerFor(provider, this.#tools.book, signal);
+    const kind = wire.path === "/embeddings" ? "embed" : "generate";
     const call = { kind, model: name, method: "POST", path: wire.path, bearer } as const;
-    const limits = kind === "embed" ? embedLimits : generateLimits;
     const body = this.#adapted(wire, name);
     return new Outgoing(this.#tools, passage, { ...call, limits }, body);
   }

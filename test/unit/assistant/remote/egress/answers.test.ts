@@ -380,3 +380,29 @@ function callsOf(events: readonly AnswerEvent[]) {
   }
   return calls;
 }
+
+test("one document may have 16 MiB, since nothing else goes on while it is taken apart", async () => {
+  const filled = (bytes: number) => ({
+    content: "x".repeat(bytes - document({ content: "" }).length),
+  });
+  const longest = await answerTo(streamed(document(filled(16 * 2 ** 20))));
+  expect(longest.error).toBeUndefined();
+  const { error, statuses } = await answerTo(streamed(document(filled(16 * 2 ** 20 + 1))));
+  expect(error).toMatchObject({
+    code: "bad_response",
+    message: expect.stringContaining("16 MiB"),
+  });
+  expect(statuses).toEqual(["failed"]);
+});
+
+test("embeddings may have as many bytes as their texts can need", async () => {
+  const world = egressWorld();
+  world.http.turns = [cut];
+  for (const texts of [["a"], Array.from({ length: 2_048 }, () => "a")]) {
+    const embedding = world.service.embed({ ...chatRequest, texts }, new AbortController().signal);
+    embedding.catch(() => {});
+    await world.clock.advance(5_000);
+    await expect(embedding).rejects.toMatchObject({ code: "cut_off" });
+    expect(world.http.calls.at(-1)?.limits.bytesMax).toBe((texts.length / 4 + 1) * 2 ** 20);
+  }
+});

@@ -207,6 +207,16 @@ describe("one provider's list, now", () => {
   });
 });
 
+test("the list of a provider that was removed is forgotten, also where it comes back", async () => {
+  const world = egressWorld();
+  world.http.turns = [list("big"), list("other")];
+  expect(await idsOf(world)).toEqual(["remote:acme:big"]);
+  world.book.providers.length = 0;
+  expect(await idsOf(world)).toEqual([]);
+  world.book.providers.push(acme);
+  expect(await idsOf(world)).toEqual(["remote:acme:other"]);
+});
+
 describe("a list that trickles in", () => {
   test("is waited for no longer than half a minute in all", async () => {
     const world = egressWorld();
