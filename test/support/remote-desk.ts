@@ -19,10 +19,8 @@ export const NEAR = "tiny";
 export interface RemoteDeskOptions {
   /** What both sides do with a chat; undefined: they repeat what it says. */
   readonly script?: (request: ProviderRequest) => Turn | undefined;
-  /** Without a provider, a key and consent: the daemon as it is at first. */
-  readonly isBare?: boolean;
   readonly environment?: Readonly<Record<string, string>>;
-  /** False: it is only prepared. */
+  /** False: it is only prepared, and has no provider yet. */
   readonly isStarted?: boolean;
   /** The provider records what key it is sent, and takes any. */
   readonly takesAnyKey?: boolean;
@@ -70,7 +68,7 @@ export class RemoteDesk implements AsyncDisposable {
     if (options.isStarted !== false) await companion.start();
     const person = starting.use(await OverlayCaller.connect(bus.address));
     const desk = new RemoteDesk({ bus, companion, cloud, near, person }, starting.move());
-    if (options.isStarted !== false && options.isBare !== true) await desk.furnish();
+    if (options.isStarted !== false) await desk.furnish();
     return desk;
   }
 
