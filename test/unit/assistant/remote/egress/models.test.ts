@@ -207,6 +207,13 @@ describe("one provider's list, now", () => {
   });
 });
 
+test("a list has no more than 20,000 models", async () => {
+  const world = egressWorld();
+  world.http.turns = [list(...Array.from({ length: 20_001 }, (_, number) => `m${number}`))];
+  const ids = await world.service.listModels("acme", signal);
+  expect([ids.length, ids.at(-1)]).toEqual([20_000, "m19999"]);
+});
+
 test("the list of a provider that was removed is forgotten, also where it comes back", async () => {
   const world = egressWorld();
   world.http.turns = [list("big"), list("other")];
