@@ -233,9 +233,13 @@ export class Turn {
     try {
       await attempt();
     } catch (error) {
-      // A local model failed and a remote one stands behind it, or consent was taken back a moment ago.
+      // A local model failed, and a remote one stands behind it. Where the remote one came first, consent was there
+      // and has been taken back: whoever has just said no is not asked again.
       const isAskable =
-        error instanceof AssistantError && error.code === "consent_required" && !this.#hasSpoken;
+        error instanceof AssistantError &&
+        error.code === "consent_required" &&
+        this.#route.kind === "local" &&
+        !this.#hasSpoken;
       if (!isAskable || !this.#isMissing(classes)) throw error;
       this.#checkProvider();
       await this.#allow(classes);
