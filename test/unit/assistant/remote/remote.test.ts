@@ -91,6 +91,18 @@ describe("providers", () => {
     });
   });
 
+  test("there are 64 of them at most", async () => {
+    await using world = new RemoteWorld();
+    const add = (id: string) => world.remote.addProvider({ ...home, id }, person);
+    await Promise.all(Array.from({ length: 62 }, (_, number) => add(`p${number}`)));
+    const asked = world.entries.length;
+    await expect(add("another")).rejects.toMatchObject({ code: "limits_exceeded" });
+    expect(world.entries).toHaveLength(asked);
+    await world.remote.removeProvider("p0", person);
+    await add("another");
+    expect(world.remote.state().providers).toHaveLength(64);
+  });
+
   test("nothing is done that the ledger has not", async () => {
     await using world = new RemoteWorld();
     world.ledger.mode = "down";
