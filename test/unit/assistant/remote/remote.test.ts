@@ -5,6 +5,7 @@ import { confined, person, RemoteWorld } from "../../../support/remote-world.ts"
 
 const home = { id: "home", displayName: "At home", baseUrl: "http://127.0.0.1:11434/v1" };
 const never = new AbortController().signal;
+const nobodyAsked = () => {};
 
 function found(world: RemoteWorld, id: string) {
   const provider = world.providers.find(id);
@@ -75,6 +76,12 @@ describe("providers", () => {
     expect(world.vault.kept.size).toBe(0);
     expect(world.providers.find("home")).toBeUndefined();
     expect(world.disconnected).toEqual(["home"]);
+    expect(world.remote.state().providers.map(({ last_used: used }) => used)).toEqual([null, null]);
+    world.providers.noteStatus("openrouter", "ok");
+    expect(world.remote.state().providers[0]).toMatchObject({
+      status: "ok",
+      last_used: "2030-01-01T00:00:00.000Z",
+    });
     // An answer that was still on its way.
     world.providers.noteStatus("home", "unauthorized");
     await world.remote.addProvider(home, person);
@@ -291,7 +298,7 @@ describe("sessions", () => {
     await using world = new RemoteWorld();
     const provider = found(world, "huggingface");
     await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() + 30_000 });
-    let answer: (renewed: OAuthSession) => void = () => {};
+    let answer: (renewed: OAuthSession) => void = nobodyAsked;
     world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
     const leaving = new AbortController();
     const left = world.credentials.bearer(provider, leaving.signal);
@@ -309,7 +316,7 @@ describe("sessions", () => {
     await using world = new RemoteWorld();
     const provider = found(world, "huggingface");
     await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() });
-    let answer: (renewed: OAuthSession) => void = () => {};
+    let answer: (renewed: OAuthSession) => void = nobodyAsked;
     world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
     const asked = world.credentials.bearer(provider, never);
     await expect.poll(() => world.signIns.refreshes).toBe(1);
@@ -328,7 +335,7 @@ describe("sessions", () => {
     await using world = new RemoteWorld();
     const provider = found(world, "huggingface");
     await world.credentials.keep(provider, { ...session, expiresAtMs: world.clock.now() });
-    let answer: (renewed: OAuthSession) => void = () => {};
+    let answer: (renewed: OAuthSession) => void = nobodyAsked;
     world.signIns.renew = () => new Promise((resolve) => (answer = resolve));
     const asked = world.credentials.bearer(provider, never);
     await expect.poll(() => world.signIns.refreshes).toBe(1);
