@@ -7,7 +7,7 @@ export const MARK =
 /** By which systemd knows that all names are there: the one that is taken last. */
 const LAST_NAME = companionBusNames[companionBusNames.length - 1];
 
-/** A unit that is up as soon as the companion can be called, and comes again where it fails. */
+/** A unit that is up as soon as the companion can be called, and comes again where it fails; no core holds its keys. */
 export function unitText(argv: readonly string[]): string {
   return `${MARK}
 [Unit]
@@ -22,6 +22,7 @@ ExecStart=${argv.map((word) => unitWord(word)).join(" ")}
 Restart=on-failure
 RestartSec=2
 UMask=0077
+LimitCORE=0
 
 [Install]
 WantedBy=default.target
