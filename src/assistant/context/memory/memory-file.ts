@@ -1,10 +1,6 @@
 import { join } from "node:path";
-import {
-  type Migration,
-  migrate,
-  openDatabase,
-  type SqliteDatabase,
-} from "../../../base/sqlite.ts";
+import { openErasingDatabase } from "../../../base/erasing-database.ts";
+import type { Migration, SqliteDatabase } from "../../../base/sqlite.ts";
 import type { Kept } from "./memory-bounds.ts";
 
 const migrations: readonly Migration[] = [
@@ -39,18 +35,8 @@ export class MemoryFile {
   readonly #db: SqliteDatabase;
 
   constructor(stateDir: string) {
-    this.#db = openDatabase({ file: join(stateDir, "memory.db"), durability: "full" });
-    try {
-      // What is deleted is overwritten with zeros in the page; nothing goes to files beside the database.
-      this.#db.pragma("secure_delete = ON");
-      this.#db.pragma("temp_store = MEMORY");
-      // Whoever waits does so outside, where the daemon goes on.
-      this.#db.pragma("busy_timeout = 0");
-      migrate(this.#db, migrations);
-    } catch (error) {
-      this.#db.close();
-      throw error;
-    }
+    const file = join(stateDir, "memory.db");
+    this.#db = openErasingDatabase({ file, durability: "full" }, migrations);
   }
 
   apps(): readonly string[] {

@@ -1,12 +1,7 @@
 import { chmodSync, existsSync } from "node:fs";
 import { join } from "node:path";
-import {
-  type Durability,
-  type Migration,
-  migrate,
-  openDatabase,
-  type SqliteDatabase,
-} from "../../../base/sqlite.ts";
+import { openErasingDatabase } from "../../../base/erasing-database.ts";
+import type { Durability, Migration, SqliteDatabase } from "../../../base/sqlite.ts";
 import type { Protection } from "../port.ts";
 import type { Credential } from "./port.ts";
 
@@ -61,19 +56,8 @@ export class VaultFile {
     const file = join(dir, "vault.db");
     // One that was brought back from a backup may have other modes, which the log beside it would get too.
     if (existsSync(file)) chmodSync(file, 0o600);
-    this.#db = openDatabase({ file, durability });
-    try {
-      // What is deleted is overwritten at once, also where rewriting has to wait for another program; nothing
-      // goes to files beside the database.
-      this.#db.pragma("secure_delete = ON");
-      this.#db.pragma("temp_store = MEMORY");
-      // Whoever waits does so outside, where the daemon goes on.
-      this.#db.pragma("busy_timeout = 0");
-      migrate(this.#db, migrations);
-    } catch (error) {
-      this.#db.close();
-      throw error;
-    }
+    // Also where rewriting has to wait for another program, what is deleted is overwritten at once.
+    this.#db = openErasingDatabase({ file, durability }, migrations);
   }
 
   /** Drawn when the file was made; 32 hex digits. */
