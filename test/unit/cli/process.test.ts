@@ -68,6 +68,9 @@ describe("bin/berth", () => {
   });
 });
 
+/** Caddy and the assistant would have the machine's own ports, and Caddy would outlive this. */
+const upOfItsOwn = ["up", "--listen", "127.0.0.1:0", "--ingress", "off", "--assistant", "off"];
+
 describe("berth up", () => {
   it.each([
     [["--ingress", "caddy"], "--ingress must be auto, process, container or off"],
@@ -80,7 +83,7 @@ describe("berth up", () => {
   });
 
   it("says that it is ready on one line, shows the password once and beside it, and ends with SIGTERM", async () => {
-    const child = spawn(bin, ["up", "--listen", "127.0.0.1:0"], {
+    const child = spawn(bin, upOfItsOwn, {
       cwd: folder,
       env: environment(),
     });
@@ -104,7 +107,7 @@ describe("berth up", () => {
 
     // On the same machine, for the same user, without a login.
     expect(berth(["get", "apps", "-o", "json"])).toMatchObject({ code: 0, errors: "" });
-    const second = berth(["up", "--listen", "127.0.0.1:0"]);
+    const second = berth(upOfItsOwn);
     expect(second.code).toBe(1);
     expect(second.errors).toContain(`process ${child.pid}`);
 
