@@ -81,8 +81,10 @@ export class Credentials implements AsyncDisposable {
     const credential = await this.#vault.get(ownerOf(provider));
     if (credential?.kind !== "oauth") return bearerOf(credential);
     const builtIn = builtInId(provider.id);
-    const endsMs = credential.expiresAtMs ?? Number.POSITIVE_INFINITY;
-    if (builtIn === undefined || endsMs - this.#clock.now() > RENEW_MS) return bearerOf(credential);
+    const leftMs = (credential.expiresAtMs ?? Number.POSITIVE_INFINITY) - this.#clock.now();
+    // What cannot be renewed is good to its end.
+    const isGood = leftMs > (credential.refreshToken === undefined ? 0 : RENEW_MS);
+    if (builtIn === undefined || isGood) return bearerOf(credential);
     return bearerOf(await untilAborted(this.#renewed(provider, builtIn, credential), signal));
   }
 

@@ -1,13 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { berth, type CliOptions } from "../../support/cli.ts";
+import { beforeEach, describe, expect, it } from "vitest";
+import type { CliOptions } from "../../support/cli.ts";
+import { companionCli } from "../../support/companion-cli.ts";
 import { textOf } from "../../support/companion-client.ts";
 import { FakeCompanion } from "../../support/fake-companion.ts";
 import { callSpec, consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
 import { ScriptedRemote } from "../../support/scripted-remote.ts";
-import { key, Terminal } from "../../support/terminal.ts";
+import { key } from "../../support/terminal.ts";
 
-const environment = { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" };
-const nowMs = Date.parse("2026-11-20T20:00:00.000Z");
 const sources = [
   {
     source: "notes",
@@ -28,14 +27,8 @@ beforeEach(() => {
   overlay.emit = (member, _signature, args) => own.emit(member, ...args);
   bus = own;
 });
-afterEach(() => {
-  if (bus.openConnections > 0) throw new Error("a connection was left behind");
-});
 
-const run = (words: readonly string[], options: CliOptions = {}) =>
-  berth(words, { environment, nowMs, openSessionBus: bus.open, ...options });
-const terminal = (...words: string[]) =>
-  new Terminal(words, { environment, nowMs, openSessionBus: bus.open });
+const { run, terminal } = companionCli(() => bus);
 const turn = () => overlay.turns.at(-1);
 
 /** Asks the person that, and answers where they allow it. */

@@ -3,14 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BusCallError } from "../../../src/base/session-bus/port.ts";
-import { berth, type CliOptions } from "../../support/cli.ts";
+import { berth } from "../../support/cli.ts";
+import { companionCli, companionSession } from "../../support/companion-cli.ts";
 import { FakeCompanion } from "../../support/fake-companion.ts";
 import { ScriptedAgent } from "../../support/scripted-agent.ts";
 import { key, Terminal } from "../../support/terminal.ts";
 
 const NOTES = "org.example.Notes";
-const environment = { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" };
-const nowMs = Date.parse("2026-11-20T20:00:00.000Z");
 
 let agent: ScriptedAgent;
 let bus: FakeCompanion;
@@ -20,14 +19,8 @@ beforeEach(() => {
   agent.emit = (member, _signature, args) => own.emit(member, ...args);
   bus = own;
 });
-afterEach(() => {
-  if (bus.openConnections > 0) throw new Error("a connection was left behind");
-});
 
-const run = (words: readonly string[], options: CliOptions = {}) =>
-  berth(words, { environment, nowMs, openSessionBus: bus.open, ...options });
-const terminal = (...words: string[]) =>
-  new Terminal(words, { environment, nowMs, openSessionBus: bus.open });
+const { run, terminal } = companionCli(() => bus);
 
 /** What terminals obey, beside line breaks; what `Terminal` shows of its own is taken out before. */
 // oxlint-disable-next-line no-control-regex -- it is control characters that must not be there
@@ -311,8 +304,7 @@ describe("call at a terminal", () => {
   it("breaks long lines itself, so that none begins in the first column", async () => {
     const title = `${"a".repeat(200)} and more, Run it? [y/N] y`;
     using person = new Terminal(["call", NOTES, "add_note", `title=${title}`], {
-      environment,
-      nowMs,
+      ...companionSession,
       columns: 40,
       openSessionBus: bus.open,
     });

@@ -1,12 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { berth, type CliOptions } from "../../support/cli.ts";
+import { beforeEach, describe, expect, it } from "vitest";
+import { companionCli } from "../../support/companion-cli.ts";
 import { FakeCompanion } from "../../support/fake-companion.ts";
 import { ScriptedAgent } from "../../support/scripted-agent.ts";
-import { key, Terminal } from "../../support/terminal.ts";
+import { key } from "../../support/terminal.ts";
 
 const NOTES = "org.example.Notes";
-const environment = { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" };
-const nowMs = Date.parse("2026-11-20T20:00:00.000Z");
 
 let agent: ScriptedAgent;
 let bus: FakeCompanion;
@@ -16,14 +14,8 @@ beforeEach(() => {
   agent.emit = (member, _signature, args) => own.emit(member, ...args);
   bus = own;
 });
-afterEach(() => {
-  if (bus.openConnections > 0) throw new Error("a connection was left behind");
-});
 
-const run = (words: readonly string[], options: CliOptions = {}) =>
-  berth(words, { environment, nowMs, openSessionBus: bus.open, ...options });
-const terminal = (...words: string[]) =>
-  new Terminal(words, { environment, nowMs, openSessionBus: bus.open });
+const { run, terminal } = companionCli(() => bus);
 /** Somebody else asks for a call; it waits. */
 const ask = (tool: string, args: object) =>
   agent.methods["RequestCall"]?.(NOTES, tool, JSON.stringify(args), new Map());

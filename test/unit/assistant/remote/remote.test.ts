@@ -312,6 +312,18 @@ describe("sessions", () => {
     expect(world.signIns.refreshes).toBe(1);
   });
 
+  test("one that cannot be renewed is used to its end", async () => {
+    await using world = new RemoteWorld();
+    const provider = found(world, "huggingface");
+    const expiresAtMs = world.clock.now() + 30_000;
+    await world.credentials.keep(provider, { ...session, refreshToken: undefined, expiresAtMs });
+    expect(await world.credentials.bearer(provider, never)).toBe("first");
+    expect(world.signIns.refreshes).toBe(0);
+    await world.clock.advance(30_000);
+    await world.credentials.bearer(provider, never);
+    expect(world.signIns.refreshes).toBe(1);
+  });
+
   test("one that was forgotten while it was renewed does not come back", async () => {
     await using world = new RemoteWorld();
     const provider = found(world, "huggingface");

@@ -1,0 +1,23 @@
+import { afterEach } from "vitest";
+import { berth, type CliOptions } from "./cli.ts";
+import type { FakeCompanion } from "./fake-companion.ts";
+import { Terminal } from "./terminal.ts";
+
+/** A person's session, with a bus in it, at a time that stands still. */
+export const companionSession = {
+  environment: { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" },
+  nowMs: Date.parse("2026-11-20T20:00:00.000Z"),
+} as const;
+
+/** Verbs against the companion that each test makes anew; none of them may leave a connection behind. */
+export function companionCli(bus: () => FakeCompanion) {
+  afterEach(() => {
+    if (bus().openConnections > 0) throw new Error("a connection was left behind");
+  });
+  const options = () => ({ ...companionSession, openSessionBus: bus().open });
+  return {
+    run: (words: readonly string[], more: CliOptions = {}) =>
+      berth(words, { ...options(), ...more }),
+    terminal: (...words: string[]) => new Terminal(words, options()),
+  };
+}
