@@ -155,6 +155,10 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       expect(info.memoryBytes).toBeGreaterThan(0);
     });
 
+    it("lets in who asks whether it takes calls", async () => {
+      await expect(runtime.ping(signal)).resolves.toBeUndefined();
+    });
+
     describe("containers", () => {
       it("creates one that is listed, not started, as it was asked for", async () => {
         await begin();

@@ -108,4 +108,24 @@ test("behind an ingress each domain leads to its own app again, whatever address
   );
   await look();
   expect(wrong).toEqual([]);
+  // The engine ended them: none of that counts against the apps.
+  for (const name of names) expect((await client.apps.get(name)).restarts).toBe(0);
+});
+
+test("a container that the engine cannot start any more is made anew", async () => {
+  await using engine = await OwnEngine.start();
+  await ensureTestImages(engine.host);
+  await using berth = await BerthProcess.open({ dockerHost: engine.host, docker: engine.docker });
+  const { client } = berth;
+  await client.apps.create({ name: "stuck", ...web }, { wait: true });
+  await client.apps.stop("stuck", { wait: true });
+  const { id } = await berth.container("stuck");
+  await engine.leaveTask(id);
+  // That it is what an engine never gets over by itself.
+  for (let time = 0; time < 2; time += 1)
+    await expect(engine.docker.getContainer(id).start()).rejects.toThrow(/id already in use/);
+  await client.apps.start("stuck", { wait: true });
+  const { id: another } = await berth.container("stuck");
+  expect(another).not.toBe(id);
+  expect(await fetchText((await berth.appReady("stuck")).url)).toBe("web:1\n");
 });

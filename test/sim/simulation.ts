@@ -206,7 +206,8 @@ function disturb(world: World, dice: Dice): void {
       world.engine.deliverEvents = dice.chance(0.5);
       return;
     case 12:
-      world.engine.setReachable(dice.chance(0.6));
+      if (dice.chance(0.3)) world.engine.shutDown();
+      else world.engine.setReachable(dice.chance(0.6));
       return;
     case 13:
       world.engine.pruneNetworks();

@@ -100,6 +100,7 @@ export class FakeEngine {
   #ids = 0;
   #ports = 40_000;
   #reachable = true;
+  #isLeaving = false;
   /** What containers reach the machine by. */
   readonly hostAddress = "10.255.0.1";
   /** Events fall on the floor while this is false; the stream stays up. */
@@ -114,6 +115,17 @@ export class FakeEngine {
     return this.#reachable;
   }
 
+  /** True from the beginning of a shutdown on: calls are answered, but nobody new is let in. */
+  get isLeaving(): boolean {
+    return this.#isLeaving;
+  }
+
+  /** As when a service manager stops it: it ends its containers, and is gone with `setReachable(false)`. */
+  shutDown(): void {
+    this.#isLeaving = true;
+    for (const { id, state } of this.containers()) if (state === "running") this.kill(id, 143);
+  }
+
   /** Addresses are given out from the first one on again, as after a restart of the machine. */
   reuseAddresses(): void {
     this.#addresses = 0;
@@ -121,6 +133,7 @@ export class FakeEngine {
 
   /** While unreachable every call is refused and event streams are cut. */
   setReachable(reachable: boolean): void {
+    if (reachable) this.#isLeaving = false;
     if (this.#reachable === reachable) return;
     this.#reachable = reachable;
     this.#emit(
@@ -352,8 +365,8 @@ export class FakeEngine {
 
   /** The engine goes down and comes back: everything that ran has ended, as with restart policy "no". */
   restart(): void {
+    this.shutDown();
     this.setReachable(false);
-    for (const container of this.containers()) this.kill(container.id, 255);
     this.setReachable(true);
   }
 

@@ -165,6 +165,12 @@ export class FakeRuntime implements ContainerRuntime {
     }));
   }
 
+  ping(signal: AbortSignal): Promise<void> {
+    return this.#call("ping", [], signal, () => {
+      if (this.engine.isLeaving) throw unreachable("ping");
+    });
+  }
+
   listContainers(
     filter: { readonly instance: string; readonly app?: string },
     signal: AbortSignal,

@@ -16,7 +16,8 @@ export class Screen implements Disposable {
     environment: Readonly<Record<string, string>> = {},
     script = program,
   ) {
-    const line = [process.execPath, script, ...args].map((word) => `'${word}'`).join(" ");
+    // exec: a shell that stays would end by Ctrl-C itself, with 130, whatever the program ends with.
+    const line = `exec ${[process.execPath, script, ...args].map((word) => `'${word}'`).join(" ")}`;
     this.#child = spawn("script", ["-qefc", line, "/dev/null"], {
       env: { ...process.env, NO_COLOR: "1", TERM: "xterm", ...environment },
       stdio: ["pipe", "pipe", "inherit"],

@@ -11,6 +11,7 @@ import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
 import { sideBySide } from "./executor.ts";
 import { fail } from "./failure.ts";
+import { lookForImage } from "./image-look.ts";
 import { inputsDigest } from "./inputs.ts";
 import { lookAtApp, stopAll } from "./look.ts";
 import { type Mask, maskOf } from "./mask.ts";
@@ -18,8 +19,7 @@ import * as remember from "./memory.ts";
 import { isObtaining, type Obtaining, obtainImage } from "./obtain.ts";
 import type { ContainerHealth, Operation, Plan } from "./plan/model.ts";
 import { hashOf } from "./plan/observed.ts";
-import { planApp } from "./plan/plan.ts";
-import { notePulled } from "./pull-step.ts";
+import { hasEndedByItself, planApp } from "./plan/plan.ts";
 import { noteReady } from "./ready.ts";
 import { recoverFrom } from "./recovery.ts";
 import { type Resolved, type ResolveInput, resolveApp, servingRevision } from "./resolve.ts";
@@ -48,7 +48,7 @@ export class AppRun {
   #progress: Reason | null = null;
   #mask: Mask = (text) => text;
   #image: "present" | "absent" | "unknown" = "unknown";
-  /** This round has taken the version up. */
+  /** This round has taken the version up, or found it again after the engine was lost. */
   #isFresh = false;
 
   constructor(context: ReconcilerContext, resource: Resource<"App">) {
@@ -124,13 +124,16 @@ export class AppRun {
     if (isStalled && !desired.app.running) return true;
     if (!isStalled) {
       this.#trackAttempt(desired);
-      await this.#lookForImage(desired, signal);
+      const look = await lookForImage(this.#context, desired, this.#containers, signal);
+      this.#image = look ?? this.#image;
     }
     const plan = this.#makePlan(desired);
     this.#plan = plan;
     // Stalled: nothing is tried until the spec, a secret or a person changes something; what serves is kept up.
     if (isStalled)
       return plan.operations.length === 0 || !(await this.#execute(plan, desired, signal));
+    // An engine that is going ends its containers: that is none of their own faults, and no time to start them.
+    if (hasEndedByItself(plan)) await this.#context.runtime.ping(signal);
     const serving = this.#serving();
     const view = {
       desired,
@@ -177,10 +180,10 @@ export class AppRun {
   }
 
   #trackAttempt(desired: DesiredApp): void {
-    const { clock, looked } = this.#context;
+    const { clock, looked, lostSight } = this.#context;
     const isFirstLook = !looked.has(desired.name);
     looked.add(desired.name);
-    this.#isFresh = false;
+    this.#isFresh = lostSight.delete(desired.name);
     if (desired.app.suspend) return;
     if (!desired.app.running) {
       this.#memory = { ...this.#memory, attempt: null };
@@ -207,26 +210,6 @@ export class AppRun {
 
   #keepRevision(desired: DesiredApp): void {
     keepRevision(this.#context.store, desired, this.#resolved?.spec ?? this.#resource.spec);
-  }
-
-  /** The engine is only asked where an old version would be stopped for the new one: a creation tells by itself. */
-  async #lookForImage(desired: DesiredApp, signal: AbortSignal): Promise<void> {
-    const { images } = this.#context;
-    const own = this.#containers.filter((container) => hashOf(container) === desired.hash);
-    if (own.length >= desired.containers.length || !desired.app.running) return;
-    const isRegistry = desired.origin === "registry";
-    if (isRegistry && notePulled(this.#context, desired)) this.#image = "present";
-    const version = `${desired.name} ${desired.hash}`;
-    if (
-      isRegistry &&
-      desired.app.pullPolicy === "Always" &&
-      own.length === 0 &&
-      !images.isRefreshed(version)
-    ) {
-      this.#image = "absent";
-    } else if (this.#containers.length > own.length || desired.origin === "source") {
-      this.#image = await images.ask(desired.image, signal);
-    }
   }
 
   #makePlan(desired: DesiredApp): Plan {

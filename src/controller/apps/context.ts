@@ -43,4 +43,6 @@ export interface ReconcilerContext extends ReconcilerDeps {
   readonly sourceFailures: Map<string, string>;
   /** Apps that have been looked at since Berth, or the engine, came up. */
   readonly looked: Set<string>;
+  /** Apps that have not been looked at since the engine was lost: their containers have ended with it. */
+  readonly lostSight: Set<string>;
 }

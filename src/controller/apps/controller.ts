@@ -182,6 +182,7 @@ export class AppController {
 
   #onConnection(connected: boolean): void {
     this.#reconciler.forgetEngine();
+    if (!connected) this.#reconciler.engineLost();
     for (const app of this.#store.list("App"))
       this.#loop.addAnew(app.metadata.name, connected ? "event" : "resync");
   }

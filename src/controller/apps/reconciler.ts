@@ -23,6 +23,7 @@ export class AppReconciler {
       sightings: new Sightings(),
       sourceFailures: new Map(),
       looked: new Set(),
+      lostSight: new Set(),
     };
   }
 
@@ -52,6 +53,11 @@ export class AppReconciler {
     this.#context.executor.forgetEnsured();
     this.#context.images.forget();
     this.#context.looked.clear();
+  }
+
+  engineLost(): void {
+    for (const { metadata } of this.#context.store.list("App"))
+      this.#context.lostSight.add(metadata.name);
   }
 
   imageRemoved(reference: string): void {

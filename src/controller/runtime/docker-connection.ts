@@ -16,6 +16,8 @@ const API_MIN = [1, 41] as const;
 const API_MAX = [1, 47] as const;
 /** Answering /version takes an engine milliseconds; one that starts up answers late. */
 const NEGOTIATE_LIMIT_MS = 10_000;
+/** Behind systemd's socket an engine that has ended lets connections in, but nobody answers. */
+const PING_LIMIT_MS = 10_000;
 /** Calls at once; reconcilers do fewer, an inspection of many containers is cut to this. */
 const SOCKETS_MAX = 64;
 
@@ -86,6 +88,13 @@ export class DockerConnection {
   async version(signal: AbortSignal): Promise<EngineVersion> {
     return this.#bounded("ask the engine for its version", NEGOTIATE_LIMIT_MS, signal, () =>
       this.#negotiated(),
+    );
+  }
+
+  /** Over a connection that is made for it. Throws `engine_unreachable`. */
+  async ping(signal: AbortSignal): Promise<void> {
+    await this.#bounded("reach the engine", PING_LIMIT_MS, signal, (bound) =>
+      dial(this.#streams, pingRequest, bound),
     );
   }
 
@@ -238,6 +247,7 @@ function keepFromInspection(value: object): void {
 }
 
 const versionRequest: EngineRequest = { method: "GET", path: "/version" };
+const pingRequest: EngineRequest = { method: "GET", path: "/_ping" };
 
 function client(address: DockerAddress, agent: HttpAgent, tls: DockerTls | undefined): Docker {
   // Everything is given, undefined where it does not apply: docker-modem fills what is missing from the environment.

@@ -23,7 +23,7 @@ export function observe(
   inspected: ContainerInspectInfo,
   engineHost: string | undefined,
 ): ObservedContainer {
-  const state = states[inspected.State.Status] ?? "dead";
+  const state = isStuck(inspected) ? "dead" : (states[inspected.State.Status] ?? "dead");
   const ended = state === "exited" || state === "dead" || state === "removing";
   return {
     id: inspected.Id,
@@ -44,6 +44,17 @@ export function observe(
     nanoCpus: inspected.HostConfig.NanoCpus || null,
     addresses: publishedAddresses(inspected, engineHost),
   };
+}
+
+/**
+ * A start that the engine's own end cuts short leaves its id taken at containerd, of which the next engine does not
+ * know: it refuses every later start, for ever, in one of two ways. Under another id there is nothing in the way.
+ */
+function isStuck({ State: { Status, Error: error } }: ContainerInspectInfo): boolean {
+  return (
+    (Status === "exited" || Status === "created") &&
+    /\btask [0-9a-f]{64}: already exists|\bid already in use/.test(error ?? "")
+  );
 }
 
 function networkAddresses(inspected: ContainerInspectInfo): Record<string, string> {

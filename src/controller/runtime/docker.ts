@@ -82,6 +82,10 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     };
   }
 
+  ping(signal: AbortSignal): Promise<void> {
+    return this.#connection.ping(signal);
+  }
+
   async listContainers(
     filter: { readonly instance: string; readonly app?: string },
     signal: AbortSignal,

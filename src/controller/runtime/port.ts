@@ -11,6 +11,11 @@
 export interface ContainerRuntime {
   /** Engine facts; throws `engine_unreachable`. */
   info(signal: AbortSignal): Promise<EngineInfo>;
+  /**
+   * Whether the engine takes calls, asked over a connection of its own: an engine that shuts down lets nobody
+   * in any more before it ends its containers, but goes on answering those that are in. Throws `engine_unreachable`.
+   */
+  ping(signal: AbortSignal): Promise<void>;
 
   /** Containers that carry this instance's label, with everything the plan compares. */
   listContainers(
@@ -183,6 +188,7 @@ export interface PublishSpec {
   readonly hostPort: number;
 }
 
+/** dead: the engine can do nothing with it any more but remove it. */
 export type ContainerState =
   | "created"
   | "running"

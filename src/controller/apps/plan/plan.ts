@@ -20,6 +20,16 @@ export function planApp(desired: DesiredApp, observed: ObservedApp): Plan {
   return draft.finish();
 }
 
+/** True where a container's end is about to count against its App. */
+export function hasEndedByItself({ operations, exhausted }: Plan): boolean {
+  return (
+    exhausted.length > 0 ||
+    operations.some(
+      (operation) => operation.type === "startContainer" && operation.restart !== null,
+    )
+  );
+}
+
 /** Takes every container away; the deletion of an App, and what is left of one that is gone. */
 export function planRemoval(
   containers: readonly ObservedContainer[],

@@ -1,3 +1,4 @@
+import type { ContainerInspectInfo } from "dockerode";
 import { describe, expect, it } from "vitest";
 import { parseDockerHost } from "../../../../src/controller/runtime/docker-address.ts";
 import {
@@ -5,8 +6,40 @@ import {
   fromEngineText,
   PULL,
 } from "../../../../src/controller/runtime/docker-errors.ts";
+import { observe } from "../../../../src/controller/runtime/docker-observe.ts";
 import { parseListening } from "../../../../src/controller/runtime/docker-ports.ts";
 import { splitReference } from "../../../../src/controller/runtime/docker-reference.ts";
+
+const isInspection = (value: object): value is ContainerInspectInfo => "State" in value;
+
+/** The state of a container that Docker inspects so. */
+const stateOf = (Status: string, text: string) => {
+  const inspection = {
+    Id: "a".repeat(64),
+    Name: "/web",
+    Config: { Labels: {}, Image: "web:1" },
+    State: { Status, ExitCode: 143, Error: text },
+    NetworkSettings: {},
+    HostConfig: {},
+  };
+  return isInspection(inspection) ? observe(inspection, undefined).state : undefined;
+};
+describe("a container that the engine cannot start any more", () => {
+  const leftover = `task ${"a".repeat(64)}: already exists: unknown`;
+
+  it("is dead", () => {
+    expect(stateOf("exited", leftover)).toBe("dead");
+    expect(stateOf("created", leftover)).toBe("dead");
+    expect(stateOf("exited", "id already in use")).toBe("dead");
+  });
+
+  it("is not one that runs after all, or that may start at the next try", () => {
+    expect(stateOf("running", leftover)).toBe("running");
+    expect(stateOf("exited", "")).toBe("exited");
+    expect(stateOf("exited", "exec: no such file")).toBe("exited");
+    expect(stateOf("exited", "network web already exists")).toBe("exited");
+  });
+});
 
 describe("the engine's address", () => {
   it.each([
