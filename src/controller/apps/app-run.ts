@@ -18,7 +18,6 @@ import { type Mask, maskOf } from "./mask.ts";
 import * as remember from "./memory.ts";
 import { isObtaining, type Obtaining, obtainImage } from "./obtain.ts";
 import type { ContainerHealth, Operation, Plan } from "./plan/model.ts";
-import { hashOf } from "./plan/observed.ts";
 import { hasEndedByItself, planApp } from "./plan/plan.ts";
 import { noteReady } from "./ready.ts";
 import { recoverFrom } from "./recovery.ts";
