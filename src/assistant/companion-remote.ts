@@ -16,6 +16,7 @@ import { Remote } from "./remote/remote.ts";
 import { OAuthSignIns } from "./remote/sign-in/sign-ins.ts";
 import { RemoteStore } from "./remote/store/remote-store.ts";
 import { EncryptedVault } from "./remote/vault/encrypted-vault.ts";
+import { Withdrawals } from "./remote/withdrawals.ts";
 
 export interface CompanionRemoteParts {
   readonly ledger: OpenLedger;
@@ -63,6 +64,7 @@ export async function openCompanionRemote(
   );
   logins.keepIn({ credentials, find: (id) => providers.find(id) });
   const addresses = new ProviderAddresses({ ownPorts });
+  const withdrawals = new Withdrawals();
   const http = starting.use(new ProviderConnections({ addresses, clock }));
   const inference = starting.use(
     new RemoteInference({
@@ -72,6 +74,7 @@ export async function openCompanionRemote(
         usable: () => providers.usable(),
         bearer: (provider, signal) => credentials.bearer(provider, signal),
         noteStatus: (id, status) => providers.noteStatus(id, status),
+        onWithdrawn: (id, callback) => withdrawals.on(id, callback),
       },
       consent,
       ledger,
@@ -90,6 +93,7 @@ export async function openCompanionRemote(
       logins,
       addresses,
       listModels: (id, signal) => inference.listModels(id, signal),
+      withdrawals,
       disconnect: (id) => http.forget(id),
       ledger,
     }),

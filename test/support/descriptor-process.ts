@@ -1,11 +1,11 @@
 import { fstatSync } from "node:fs";
 import { AssistantError } from "../../src/assistant/errors.ts";
-import { keyFromDescriptor } from "../../src/assistant/remote/key-from-descriptor.ts";
+import { KeyDescriptor } from "../../src/assistant/remote/key-from-descriptor.ts";
 
 /** A process of its own that reads a key from its descriptor 3, and prints how that ended. */
 const FD = 3;
 
-const code = await keyFromDescriptor(FD, new AbortController().signal).then(
+const code = await new KeyDescriptor(FD).read(new AbortController().signal).then(
   () => "read",
   (error: unknown) => (error instanceof AssistantError ? error.code : String(error)),
 );

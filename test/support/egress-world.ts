@@ -11,6 +11,7 @@ import type {
   ProviderHttp,
 } from "../../src/assistant/remote/provider-http/port.ts";
 import { ProviderRefusal } from "../../src/assistant/remote/provider-http/provider-refusal.ts";
+import { Withdrawals } from "../../src/assistant/remote/withdrawals.ts";
 import { untilAborted } from "../../src/base/aborting.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { FakeLedger } from "./fake-ledger.ts";
@@ -42,6 +43,8 @@ export class FakeBook implements ProviderBook {
   readonly providers: Provider[] = [acme];
   key: string | undefined = CANARY;
   readonly statuses: ProviderStatus[] = [];
+  /** Requests that would be told of a withdrawal. */
+  watching = 0;
   /** Times that a credential was asked for. */
   asked = 0;
 
@@ -60,6 +63,17 @@ export class FakeBook implements ProviderBook {
 
   noteStatus(_id: string, status: ProviderStatus): void {
     this.statuses.push(status);
+  }
+
+  readonly withdrawals = new Withdrawals();
+
+  onWithdrawn(...given: Parameters<ProviderBook["onWithdrawn"]>): () => void {
+    this.watching += 1;
+    const stop = this.withdrawals.on(...given);
+    return () => {
+      this.watching -= 1;
+      stop();
+    };
   }
 }
 

@@ -88,8 +88,12 @@ export class RemoteDesk implements AsyncDisposable {
   /** The provider is there, has its key, and prompts may go to it. */
   async furnish(): Promise<void> {
     await this.person.call("Remote1", "AddProvider", "sss", "cloud", "", this.cloud.baseUrl);
-    await this.person.call("Remote1", "SetKey", "ss", "cloud", KEY);
+    await this.giveKey();
     await this.person.call("Remote1", "SetConsent", "sb", "prompt", true);
+  }
+
+  async giveKey(): Promise<void> {
+    await this.person.call("Remote1", "SetKey", "ss", "cloud", KEY);
   }
 
   /** Before all else ends. */

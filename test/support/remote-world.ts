@@ -13,6 +13,7 @@ import { Remote } from "../../src/assistant/remote/remote.ts";
 import type { SignInSink, SignIns } from "../../src/assistant/remote/sign-in/port.ts";
 import { RemoteStore } from "../../src/assistant/remote/store/remote-store.ts";
 import type { OAuthSession } from "../../src/assistant/remote/vault/port.ts";
+import { Withdrawals } from "../../src/assistant/remote/withdrawals.ts";
 import { signInDefaults } from "../../src/base/sign-in-config.ts";
 import { FakeLedger } from "./fake-ledger.ts";
 import { FakeVault } from "./fake-vault.ts";
@@ -66,6 +67,7 @@ export class RemoteWorld implements AsyncDisposable {
   readonly signIns = new ScriptedSignIns();
   readonly ended: string[] = [];
   readonly disconnected: string[] = [];
+  readonly withdrawals = new Withdrawals();
   readonly credentials: Credentials;
   readonly providers: Providers;
   readonly remote: Remote;
@@ -98,6 +100,7 @@ export class RemoteWorld implements AsyncDisposable {
         },
       },
       listModels: async (id) => [`${id}-model`],
+      withdrawals: this.withdrawals,
       disconnect: async (id) => void this.disconnected.push(id),
       ledger,
     });

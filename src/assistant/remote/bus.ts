@@ -1,6 +1,6 @@
 import type { BusValue } from "../../base/session-bus/port.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
-import { keyFromDescriptor } from "./key-from-descriptor.ts";
+import { KeyDescriptor } from "./key-from-descriptor.ts";
 import type { RemoteService } from "./port.ts";
 
 const PATH = "/dev/assistant/Remote1";
@@ -53,8 +53,8 @@ function remoteInterface({ service, daemon }: RemoteOnTheBus): ServedInterface {
         return [];
       },
       SetKeyFd: async ({ args: [id, fd], caller, signal }) => {
-        const key = await keyFromDescriptor(Number(fd), signal);
-        await service.setKey(text(id), key, caller);
+        using descriptor = new KeyDescriptor(Number(fd));
+        await service.setKey(text(id), () => descriptor.read(signal), caller);
         return [];
       },
       ClearKey: async ({ args: [id], caller }) => {

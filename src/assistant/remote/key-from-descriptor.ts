@@ -7,11 +7,30 @@ import { AssistantError } from "../errors.ts";
 const BYTES_MAX = 16 * 1024;
 const READ_MS_MAX = 10_000;
 
-/**
- * A key that comes over a pipe, a socket or a file, up to its end. The descriptor is closed in any case. Throws
- * `invalid_request` for other descriptors, for more than 16 KiB and for no end within 10 s.
- */
-export async function keyFromDescriptor(fd: number, signal: AbortSignal): Promise<string> {
+/** A key that comes over a descriptor, which is closed whether or not somebody reads it. */
+export class KeyDescriptor implements Disposable {
+  readonly #fd: number;
+  #isTaken = false;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  /**
+   * What comes over a pipe, a socket or a file, up to its end; once. Throws `invalid_request` for other
+   * descriptors, for more than 16 KiB and for no end within 10 s.
+   */
+  read(signal: AbortSignal): Promise<string> {
+    this.#isTaken = true;
+    return keyFromDescriptor(this.#fd, signal);
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#isTaken) close(this.#fd, () => {});
+  }
+}
+
+async function keyFromDescriptor(fd: number, signal: AbortSignal): Promise<string> {
   const found = await promisify(fstat)(fd).catch(() => undefined);
   const stream = found && streamOf(fd, found);
   if (!stream) {

@@ -16,13 +16,16 @@ export interface RemoteService {
    */
   addProvider(wanted: NewProvider, caller: Caller): Promise<void>;
 
-  /** With its key. `not_found`; `invalid_request` for a built-in one, which stays. */
+  /** With its key, and what is under way at it. `not_found`; `invalid_request` for a built-in one, which stays. */
   removeProvider(id: string, caller: Caller): Promise<void>;
 
-  /** Replaces what there was. `not_found`, `invalid_request` for a key that cannot be one, `storage_failed`. */
-  setKey(id: string, key: string, caller: Caller): Promise<void>;
+  /**
+   * Replaces what there was; a key that has yet to be read is read of those only who may set it. `not_found`,
+   * `invalid_request` for a key that cannot be one, `storage_failed`.
+   */
+  setKey(id: string, key: string | (() => Promise<string>), caller: Caller): Promise<void>;
 
-  /** Also where there is none. `not_found` where there is no such provider. */
+  /** Also where there is none. Ends what is under way by it. `not_found` where there is no such provider. */
   clearKey(id: string, caller: Caller): Promise<void>;
 
   /** `invalid_request` for a scope that there is not. Taking consent back aborts what is under way by it. */
@@ -31,7 +34,7 @@ export interface RemoteService {
   /** The URL at which the person signs in. `invalid_request` for a provider that has no sign-in. */
   beginLogin(id: string, caller: Caller): Promise<string>;
 
-  /** Forgets a stored session, and ends a sign-in under way (`cancelled`). Also where there is none. */
+  /** Forgets a stored session, and ends what is under way by it, a sign-in also (`cancelled`). Also where there is none. */
   logout(id: string, caller: Caller): Promise<void>;
 
   /** The ids of the provider's own list, asked for now. Errors as those of a request to it. */

@@ -21,6 +21,7 @@ import type { Providers } from "./providers.ts";
 import { remoteState } from "./state.ts";
 import type { RemoteStore } from "./store/remote-store.ts";
 import type { Vault } from "./vault/port.ts";
+import type { Withdrawals } from "./withdrawals.ts";
 
 /** A person has a handful; each may have connections and a list of models of its own. */
 const PROVIDERS_MAX = 64;
@@ -35,6 +36,7 @@ export interface RemoteOptions {
   readonly addresses: AddressRules;
   /** The ids of a provider's own list, asked for now. */
   readonly listModels: (id: string, signal: AbortSignal) => Promise<readonly string[]>;
+  readonly withdrawals: Withdrawals;
   /** Ends connections that are kept to a provider. */
   readonly disconnect: (id: string) => Promise<void>;
   readonly ledger: Ledger;
@@ -88,7 +90,7 @@ export class Remote implements RemoteService, AsyncDisposable {
     refuseSandboxed(caller, "remove providers");
     await this.#changes.run(async () => {
       const provider = this.#known(id);
-      const { credentials, ledger, providers } = this.#options;
+      const { credentials, ledger, providers, withdrawals } = this.#options;
       if (provider.builtin)
         throw new AssistantError(
           "invalid_request",
@@ -99,14 +101,17 @@ export class Remote implements RemoteService, AsyncDisposable {
       // The key first: no key is ever left without the provider by which it could be removed.
       await credentials.clear(provider);
       providers.remove(id);
+      withdrawals.end(id, ended("model_not_found", `the provider ${id} was removed`, id));
       await this.#options.disconnect(id);
     });
   }
 
-  async setKey(id: string, key: string, caller: Caller): Promise<void> {
+  async setKey(id: string, key: string | (() => Promise<string>), caller: Caller): Promise<void> {
     refuseSandboxed(caller, "set keys");
+    this.#known(id);
+    const text = typeof key === "string" ? key : await key();
     await this.#changes.run(async () => {
-      await this.#options.credentials.setKey(this.#known(id), key);
+      await this.#options.credentials.setKey(this.#known(id), text);
       this.#options.providers.forgetStatus(id);
     });
   }
@@ -114,8 +119,11 @@ export class Remote implements RemoteService, AsyncDisposable {
   async clearKey(id: string, caller: Caller): Promise<void> {
     refuseSandboxed(caller, "clear keys");
     await this.#changes.run(async () => {
+      const { present } = this.#options.vault.describe(id);
       await this.#options.credentials.clear(this.#known(id));
       this.#options.providers.forgetStatus(id);
+      // One that goes without a key goes on without one.
+      if (present) this.#endRequests(id, `the key of ${id} was cleared`);
     });
   }
 
@@ -155,8 +163,10 @@ export class Remote implements RemoteService, AsyncDisposable {
       // Nothing to forget, or a key that was written down, which is no session.
       if (vault.describe(id).kind !== "oauth") return undefined;
       await logins.note(builtIn, "logout");
+      const former = await credentials.clear(this.#known(id));
       providers.forgetStatus(id);
-      return credentials.clear(this.#known(id));
+      this.#endRequests(id, `you are signed out at ${id}`);
+      return former;
     });
     if (session) await logins.revoke(builtIn, session);
   }
@@ -174,6 +184,10 @@ export class Remote implements RemoteService, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     await this.#changes.settled();
+  }
+
+  #endRequests(id: string, why: string): void {
+    this.#options.withdrawals.end(id, ended("unauthorized", why, id));
   }
 
   /** Throws `not_found`. */
@@ -203,6 +217,10 @@ export class Remote implements RemoteService, AsyncDisposable {
     if (!this.#options.providers.find(id)) return;
     throw new AssistantError("exists", `there is a provider ${id} already`, { param: "id" });
   }
+}
+
+function ended(code: "unauthorized" | "model_not_found", why: string, id: string): AssistantError {
+  return new AssistantError(code, `${why}, so the request to ${id} was ended`);
 }
 
 function checkedScope(scope: string): DataClass {

@@ -133,3 +133,21 @@ describe("consent that is taken back", () => {
     expect(await desk.queries()).toEqual({ active: 0, pending: 0 });
   });
 });
+
+describe("a key that is cleared", () => {
+  it("ends the streams that go by it, and leaves those of others", async () => {
+    const chats = Array.from({ length: 10 }, () => far("Tell me #hang"));
+    const turn = await ask("Tell me #hang");
+    await Promise.all(chats.map(({ begun }) => begun));
+    await desk.person.until("it begins", () => turn.text !== "");
+    await desk.person.call("Remote1", "ClearKey", "s", "cloud");
+    const codes = await Promise.all(chats.map(async ({ end }) => (await end).code));
+    expect(codes).toEqual(chats.map(() => "unauthorized"));
+    const { end } = await desk.person.ended(turn);
+    expect(end).toMatchObject({ status: "failed", detail: { code: "unauthorized" } });
+    await expect.poll(() => desk.chats().map(({ state }) => state)).not.toContain("open");
+    expect(await desk.chat(NEAR, "Hello").said()).toBe("You said: Hello");
+    await desk.giveKey();
+    expect(await far("Hello").said()).toBe("You said: Hello");
+  });
+});

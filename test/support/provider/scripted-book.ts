@@ -1,10 +1,12 @@
 import type { ProviderBook } from "../../../src/assistant/remote/egress/port.ts";
 import type { AddressClass, Provider, ProviderStatus } from "../../../src/assistant/remote/port.ts";
+import { Withdrawals } from "../../../src/assistant/remote/withdrawals.ts";
 
 /** Providers that a test knows, each with its key. */
 export class ScriptedBook implements ProviderBook {
   /** The last of each: a bench asks ten thousand times. */
   readonly statuses = new Map<string, ProviderStatus>();
+  readonly withdrawals = new Withdrawals();
   readonly #known = new Map<string, { provider: Provider; key: string | undefined }>();
 
   add(id: string, baseUrl: string, key?: string, addressClass: AddressClass = "loopback"): void {
@@ -27,5 +29,9 @@ export class ScriptedBook implements ProviderBook {
 
   noteStatus(id: string, status: ProviderStatus): void {
     this.statuses.set(id, status);
+  }
+
+  onWithdrawn(...given: Parameters<ProviderBook["onWithdrawn"]>): () => void {
+    return this.withdrawals.on(...given);
   }
 }

@@ -3,19 +3,20 @@ import { AssistantError } from "../../errors.ts";
 import type { Provider } from "../port.ts";
 import type { Leave } from "./outgoing.ts";
 import { OVER } from "./own-abort.ts";
-import type { ConsentRules } from "./port.ts";
+import type { ConsentRules, ProviderBook } from "./port.ts";
 
 interface PassageOptions {
   readonly provider: Provider;
   readonly egress: Egress | undefined;
   readonly consent: ConsentRules;
+  readonly book: Pick<ProviderBook, "onWithdrawn">;
   /** The caller's. */
   readonly signal: AbortSignal;
 }
 
 /**
  * Leave for one request to go out to one provider. Its signal aborts when the caller gives up, when consent for
- * something that is in the request is taken back, and when the request is over.
+ * something that is in the request is taken back, when the provider or its credential is, and when the request is over.
  */
 export class Passage implements Leave, Disposable {
   readonly provider: Provider;
@@ -28,7 +29,7 @@ export class Passage implements Leave, Disposable {
   #ended: { readonly reason: unknown } | undefined;
 
   /** Throws `consent_required` where anything that is in the request may not leave; the signal's reason. */
-  constructor({ provider, egress = promptOnly, consent, signal }: PassageOptions) {
+  constructor({ provider, egress = promptOnly, consent, book, signal }: PassageOptions) {
     signal.throwIfAborted();
     this.provider = provider;
     // Whatever is sent has words in it.
@@ -41,10 +42,12 @@ export class Passage implements Leave, Disposable {
     const unwatch = consent.onRevoked(watched, () =>
       this.#endWith(takenBack(consent.missing(watched), provider)),
     );
+    const stay = book.onWithdrawn(provider.id, (error) => this.#endWith(error));
     const onAbort = () => this.#endWith(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
     this.#end = () => {
       unwatch();
+      stay();
       signal.removeEventListener("abort", onAbort);
     };
   }
@@ -58,7 +61,7 @@ export class Passage implements Leave, Disposable {
     this.#leaving.abort(OVER);
   }
 
-  /** What `error` comes from: the caller's giving up, consent taken back, or itself. */
+  /** What `error` comes from: the caller's giving up, what was taken back, or itself. */
   explained(error: unknown): unknown {
     return this.#ended ? this.#ended.reason : error;
   }

@@ -1,4 +1,5 @@
 import type { DataClass } from "../../data-class.ts";
+import type { AssistantError } from "../../errors.ts";
 import type { Provider, ProviderStatus } from "../port.ts";
 
 /** What the egress asks before anything leaves, and tells afterwards. */
@@ -11,6 +12,11 @@ export interface ProviderBook {
   bearer(provider: Provider, signal: AbortSignal): Promise<string | undefined>;
   /** After each answer, and each that did not come. */
   noteStatus(id: string, status: ProviderStatus): void;
+  /**
+   * Calls back at once when its credential is cleared or it is removed, with what a request to it ends with then.
+   * The function that it returns ends that.
+   */
+  onWithdrawn(id: string, callback: (error: AssistantError) => void): () => void;
 }
 
 /** What a person allows to leave. */

@@ -145,7 +145,8 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
   }
 
   #passage(provider: Provider, { egress }: Requested, signal: AbortSignal): Passage {
-    return new Passage({ provider, egress, consent: this.#consent, signal });
+    const { book } = this.#tools;
+    return new Passage({ provider, egress, consent: this.#consent, book, signal });
   }
 
   async #outgoing(passage: Passage, name: string, wire: WireRequest, limits: ProviderLimits) {

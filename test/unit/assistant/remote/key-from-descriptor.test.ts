@@ -1,17 +1,19 @@
 import { execFileSync, spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { mkdtempSync, openSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { keyFromDescriptor } from "../../../../src/assistant/remote/key-from-descriptor.ts";
+import { KeyDescriptor } from "../../../../src/assistant/remote/key-from-descriptor.ts";
 import { pipeHolding } from "../../../../src/cli/companion/remote/secret-pipe.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../../support/descriptor-process.ts", import.meta.url));
 const never = new AbortController().signal;
+
+const keyFromDescriptor = (fd: number, signal: AbortSignal) => new KeyDescriptor(fd).read(signal);
 
 function folder(): string {
   const dir = mkdtempSync(join(tmpdir(), "berth-descriptor-"));
@@ -19,7 +21,7 @@ function folder(): string {
   return dir;
 }
 
-function fileHolding(words: string): { readonly fd: number; readonly file: string } {
+function fileHolding(words: string): { fd: number; readonly file: string } {
   const file = join(folder(), "key");
   writeFileSync(file, words);
   return { fd: openSync(file, "r"), file };
@@ -69,6 +71,25 @@ describe("a key comes", () => {
     await expect(reading).rejects.toThrow("gone");
     await expect.poll(() => opened(fd)).not.toBe(file);
   });
+});
+
+it("is closed where nobody may read it, and only once", async () => {
+  const { fd, file } = fileHolding("sk-1");
+  {
+    using _ = new KeyDescriptor(fd);
+  }
+  await expect.poll(() => opened(fd)).not.toBe(file);
+  const other = fileHolding("sk-2");
+  {
+    using descriptor = new KeyDescriptor(other.fd);
+    expect(await descriptor.read(never)).toBe("sk-2");
+    await expect.poll(() => opened(other.fd)).not.toBe(other.file);
+    // Its number may be somebody else's by now.
+    other.fd = openSync(other.file, "r");
+  }
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(opened(other.fd)).toBe(other.file);
+  closeSync(other.fd);
 });
 
 describe("no key comes", () => {

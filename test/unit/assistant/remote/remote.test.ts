@@ -21,6 +21,18 @@ const session: OAuthSession = {
   clientId: "berth",
 };
 
+/** What requests under way at a provider end with, from now on. */
+const endings = (world: RemoteWorld, id: string) => {
+  const codes: string[] = [];
+  const watch = () =>
+    world.withdrawals.on(id, ({ code }) => {
+      codes.push(code);
+      watch();
+    });
+  watch();
+  return codes;
+};
+
 describe("providers", () => {
   test("two are built in, without a key; nothing is allowed", async () => {
     await using world = new RemoteWorld();
@@ -174,6 +186,61 @@ describe("keys", () => {
     await world.remote.clearKey("openrouter", person);
     expect(await world.credentials.bearer(found(world, "openrouter"), never)).toBeUndefined();
     expect(world.entries).toEqual(["remote.key.set", "remote.key.clear", "remote.key.clear"]);
+  });
+
+  test("one that has yet to be read is read of those only who may set it", async () => {
+    await using world = new RemoteWorld();
+    let times = 0;
+    const read = async () => {
+      times += 1;
+      return "sk-1";
+    };
+    await expect(world.remote.setKey("openrouter", read, confined)).rejects.toMatchObject({
+      code: "forbidden",
+    });
+    await expect(world.remote.setKey("nobody", read, person)).rejects.toMatchObject({
+      code: "not_found",
+    });
+    expect(times).toBe(0);
+    await world.remote.setKey("openrouter", read, person);
+    expect([times, await world.credentials.bearer(found(world, "openrouter"), never)]).toEqual([
+      1,
+      "sk-1",
+    ]);
+  });
+});
+
+describe("requests under way", () => {
+  test("end with the key that is cleared, the session that is left and the provider that goes", async () => {
+    await using world = new RemoteWorld();
+    await world.remote.addProvider(home, person);
+    const [here, there] = [endings(world, "home"), endings(world, "huggingface")];
+    await world.remote.setKey("home", "sk-1", person);
+    // Another key is no reason to end what goes by the one before.
+    await world.remote.setKey("home", "sk-2", person);
+    expect(here).toEqual([]);
+    await world.remote.clearKey("home", person);
+    // Now it goes without one, and may.
+    await world.remote.clearKey("home", person);
+    expect(here).toEqual(["unauthorized"]);
+    await world.remote.removeProvider("home", person);
+    expect(here).toEqual(["unauthorized", "model_not_found"]);
+    expect(there).toEqual([]);
+    await world.credentials.keep(found(world, "huggingface"), session);
+    await world.remote.logout("huggingface", person);
+    await world.remote.logout("huggingface", person);
+    expect(there).toEqual(["unauthorized"]);
+  });
+
+  test("go on where nothing was taken back, since it could not be written down", async () => {
+    await using world = new RemoteWorld();
+    await world.remote.setKey("openrouter", "sk-1", person);
+    const ended = endings(world, "openrouter");
+    world.ledger.mode = "down";
+    await expect(world.remote.clearKey("openrouter", person)).rejects.toMatchObject({
+      code: "ledger_unavailable",
+    });
+    expect(ended).toEqual([]);
   });
 });
 

@@ -21,8 +21,8 @@ import {
 import { textOf } from "../../../../support/service-world.ts";
 
 /** Nothing is left of a request that is over. */
-function expectNothingLeft({ consent, http }: EgressWorld): void {
-  expect([consent.watching, http.reading]).toEqual([0, 0]);
+function expectNothingLeft({ consent, book, http }: EgressWorld): void {
+  expect([consent.watching, book.watching, http.reading]).toEqual([0, 0, 0]);
 }
 
 describe("what has to be so before anything leaves", () => {
@@ -347,6 +347,39 @@ describe("what providers name otherwise", () => {
     expect(world.http.calls).toHaveLength(2);
     expect((await world.run(chatRequest)).error).toMatchObject({ status: 400 });
     expect(world.http.calls).toHaveLength(3);
+  });
+});
+
+describe("a key that is cleared", () => {
+  const cleared = new AssistantError("unauthorized", "the key of acme was cleared");
+
+  test.each([
+    ["before the head", { head: () => never, turns: [says("a")] }],
+    ["before the first byte", { turns: [{ pieces: [never] }] }],
+    ["between pieces", { turns: [{ pieces: [delta({ content: "a" }), never] }] }],
+    ["in a wait", { turns: [unreachable] }],
+  ])("ends what is under way by it, %s, and nothing more is sent", async (_, http) => {
+    const world = egressWorld();
+    Object.assign(world.http, http);
+    const running = world.run(chatRequest);
+    await world.clock.settle();
+    await world.clock.settle();
+    world.book.withdrawals.end("other", cleared);
+    expect(world.book.watching).toBe(1);
+    world.book.withdrawals.end("acme", cleared);
+    expect((await running).error).toBe(cleared);
+    expect(world.http.calls).toHaveLength(1);
+    expect(world.book.statuses).not.toContain("failed");
+    expectNothingLeft(world);
+  });
+
+  test("while the ledger writes: nothing leaves", async () => {
+    const world = egressWorld();
+    world.http.turns = [says("a")];
+    world.ledger.onAppend = () => world.book.withdrawals.end("acme", cleared);
+    expect((await world.run(chatRequest)).error).toBe(cleared);
+    expect(world.http.calls).toEqual([]);
+    expectNothingLeft(world);
   });
 });
 
