@@ -14,7 +14,7 @@ import type { Kind } from "../../src/resources/kinds.ts";
 import type { AppDetails, ConditionView } from "../../src/resources/wire/apps.ts";
 import { dockerClient, dockerHost } from "./engine.ts";
 import { sweep, trackInstance } from "./engine-runs.ts";
-import { isProcessAlive, processesNaming } from "./processes.ts";
+import { descendantsOf, isProcessAlive, processesNaming } from "./processes.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
 /** A start takes a second or two; on a machine that runs all tests at once, several times that. */
@@ -73,6 +73,8 @@ export class BerthProcess implements AsyncDisposable {
   readonly #options: BerthOptions;
   readonly #log: string[] = [];
   readonly #instances = new Set<string>();
+  /** What a killed Berth had started, directly or not. */
+  readonly #orphans: number[] = [];
   #child: ChildProcess | undefined;
   #ready: Ready | undefined;
   #client: Client | undefined;
@@ -248,6 +250,7 @@ export class BerthProcess implements AsyncDisposable {
     const child = this.#child;
     if (!child) return null;
     if (this.isRunning) {
+      if (signal === "SIGKILL") this.#orphans.push(...(await descendantsOf(child.pid ?? 0)));
       // An assistant that outlives a kill holds the streams open.
       const end = signal === "SIGKILL" ? "exit" : "close";
       const ended = new Promise((resolve) => child.once(end, resolve));
@@ -381,9 +384,12 @@ export class BerthProcess implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill();
-    // Both go on without Berth, as apps do; an assistant may be about to start, and have said nothing yet.
+    // These go on without Berth, as apps do, and a companion for a moment; an assistant may be about to start, and
+    // have said nothing yet.
     const assistants = await processesNaming(join(this.dataDir, "assistant"));
-    const left = [await this.caddyPid(), ...assistants].filter((pid) => pid !== undefined);
+    const caddy = await this.caddyPid();
+    const known = [...(caddy === undefined ? [] : [caddy]), ...assistants, ...this.#orphans];
+    const left = known.filter((pid) => isProcessAlive(pid));
     for (const pid of left) endProcess(pid);
     // They write to what is removed next.
     while (left.some(isProcessAlive)) await pause(10);

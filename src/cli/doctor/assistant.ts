@@ -26,8 +26,10 @@ export function assistantFinding({ state, url, pid, message }: SystemInfo["assis
 }
 
 /** What a server that runs says of the companion that it starts; what the bus says is looked at elsewhere. */
-export function companionFindings({ state, message }: SystemInfo["companion"]): Finding[] {
-  if (state !== "waiting") return [];
+export function companionFindings({ state, starts, message }: SystemInfo["companion"]): Finding[] {
+  // In the moment of another try it is no better.
+  const isTriedAgain = state === "starting" && starts > 1;
+  if (state !== "waiting" && !isTriedAgain) return [];
   return [
     finding(
       "companion",

@@ -226,7 +226,10 @@ export class CompanionKeeper implements CompanionDaemon, AsyncDisposable {
       url: null,
       pid: process.pid ?? null,
       starts: this.#report.starts + 1,
-      message: "it is being started",
+      message:
+        this.#saidFailure === undefined
+          ? "it is being started"
+          : `${this.#saidFailure}; it is being started again`,
     });
   }
 

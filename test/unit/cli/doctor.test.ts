@@ -233,6 +233,20 @@ it.each([
   expect(found.message).toContain(text);
 });
 
+it.each([
+  ["up", 3, []],
+  ["starting", 1, []],
+  ["starting", 2, ["the server could not start it: port 7778 is taken"]],
+  ["waiting", 1, ["the server could not start it: port 7778 is taken"]],
+] as const)(
+  "says of a server's companion that is %s for the %i. time what is wrong",
+  (...given) => {
+    const [state, starts, expected] = given;
+    const report = { state, starts, url: null, pid: null, message: "port 7778 is taken" };
+    expect(companionFindings(report).map(({ message }) => message)).toEqual(expected);
+  },
+);
+
 function has(name: string): boolean {
   const folders = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
   return folders.some((bin) => existsSync(join(bin, name)));

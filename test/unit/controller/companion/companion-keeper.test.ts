@@ -187,6 +187,10 @@ describe("where nobody has the names, and none is installed", () => {
     expect(children).toHaveLength(1);
     await clock.advance(1);
     expect(children).toHaveLength(2);
+    expect(keeper.report()).toMatchObject({
+      state: "starting",
+      message: "it was ended by SIGKILL; it is being started again",
+    });
     await dies();
     await clock.advance(1_999);
     expect(children).toHaveLength(2);
