@@ -2,7 +2,7 @@ import { createParser } from "eventsource-parser";
 import type { WireWords } from "./wire-words.ts";
 
 /** A single event is a few hundred bytes; with a held answer in it, as much as a context holds. */
-const EVENT_CHARACTERS_MAX = 16 * 2 ** 20;
+const EVENT_CHARACTERS_MAX = 4 * 2 ** 20;
 
 /** The data of each server-sent event, read as they are pulled; comments and what is no data are passed over. */
 export async function* eventData(

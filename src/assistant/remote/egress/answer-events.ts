@@ -32,7 +32,7 @@ export async function* answerEvents(
   const { first, body, abandon } = await begunBody(answer.body());
   if (first === "{" || first === "[") {
     const text = await wholeText(body, DOCUMENT_BYTES_MAX);
-    if (text === undefined) throw words.notUnderstood("a document of more than 16 MiB");
+    if (text === undefined) throw words.notUnderstood("a document of more than 4 MiB");
     yield* reader.document(text);
     return;
   }

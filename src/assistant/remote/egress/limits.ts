@@ -17,12 +17,15 @@ export function embedLimits(texts: number): ProviderLimits {
   return { headMs: 120_000, silentMs: 60_000, bytesMax: MEBIBYTE + texts * VECTOR_BYTES_MAX };
 }
 
-/** Of an answer that is one document in place of a stream; as much as a single event of a stream may have. */
-export const DOCUMENT_BYTES_MAX = 16 * MEBIBYTE;
+/**
+ * Of an answer that is one document in place of a stream; as much as a single event of a stream may have. A million
+ * tokens: nothing else goes on while it is parsed, which takes long where it holds nothing but brackets.
+ */
+export const DOCUMENT_BYTES_MAX = 4 * MEBIBYTE;
 
 /** The longest list there is, of some thousand models, has 2 MB. */
 export const modelsLimits: ProviderLimits = {
   headMs: 10_000,
   silentMs: 10_000,
-  bytesMax: 16 * MEBIBYTE,
+  bytesMax: 4 * MEBIBYTE,
 };

@@ -381,16 +381,16 @@ function callsOf(events: readonly AnswerEvent[]) {
   return calls;
 }
 
-test("one document may have 16 MiB, since nothing else goes on while it is taken apart", async () => {
+test("one document may have 4 MiB, since nothing else goes on while it is taken apart", async () => {
   const filled = (bytes: number) => ({
     content: "x".repeat(bytes - document({ content: "" }).length),
   });
-  const longest = await answerTo(streamed(document(filled(16 * 2 ** 20))));
+  const longest = await answerTo(streamed(document(filled(4 * 2 ** 20))));
   expect(longest.error).toBeUndefined();
-  const { error, statuses } = await answerTo(streamed(document(filled(16 * 2 ** 20 + 1))));
+  const { error, statuses } = await answerTo(streamed(document(filled(4 * 2 ** 20 + 1))));
   expect(error).toMatchObject({
     code: "bad_response",
-    message: expect.stringContaining("16 MiB"),
+    message: expect.stringContaining("4 MiB"),
   });
   expect(statuses).toEqual(["failed"]);
 });
