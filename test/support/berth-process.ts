@@ -73,8 +73,6 @@ export class BerthProcess implements AsyncDisposable {
   readonly #options: BerthOptions;
   readonly #log: string[] = [];
   readonly #instances = new Set<string>();
-  /** What a killed Berth had started, directly or not. */
-  readonly #orphans: number[] = [];
   #child: ChildProcess | undefined;
   #ready: Ready | undefined;
   #client: Client | undefined;
@@ -250,7 +248,6 @@ export class BerthProcess implements AsyncDisposable {
     const child = this.#child;
     if (!child) return null;
     if (this.isRunning) {
-      if (signal === "SIGKILL") this.#orphans.push(...(await descendantsOf(child.pid ?? 0)));
       // An assistant that outlives a kill holds the streams open.
       const end = signal === "SIGKILL" ? "exit" : "close";
       const ended = new Promise((resolve) => child.once(end, resolve));
@@ -383,14 +380,15 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    // These go on without Berth, as apps do, and a companion for a moment.
+    const pid = this.isRunning ? this.#child?.pid : undefined;
+    const started = pid === undefined ? [] : await descendantsOf(pid);
     await this.kill();
-    // These go on without Berth, as apps do, and a companion for a moment; an assistant may be about to start, and
-    // have said nothing yet.
+    // An assistant may be about to start, and have said nothing yet.
     const assistants = await processesNaming(join(this.dataDir, "assistant"));
     const caddy = await this.caddyPid();
-    const known = [...(caddy === undefined ? [] : [caddy]), ...assistants, ...this.#orphans];
-    const left = known.filter((pid) => isProcessAlive(pid));
-    for (const pid of left) endProcess(pid);
+    const left = [...(caddy === undefined ? [] : [caddy]), ...assistants, ...started];
+    for (const process of left) endProcess(process);
     // They write to what is removed next.
     while (left.some(isProcessAlive)) await pause(10);
     if (!this.#options.docker)
