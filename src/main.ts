@@ -40,6 +40,7 @@ import { ModelDisk } from "./controller/models/files/model-disk.ts";
 import { SourceResolver } from "./controller/models/hub/source-resolver.ts";
 import { modelMetrics } from "./controller/models/metrics.ts";
 import { DockerRuntime } from "./controller/runtime/docker.ts";
+import { machineBoot } from "./controller/runtime/machine-boot.ts";
 import { metered } from "./controller/runtime/metered.ts";
 import { FollowedSpecs } from "./controller/specs/followed-specs.ts";
 import { SpecsGitFollower } from "./controller/specs/git-follower.ts";
@@ -194,6 +195,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
       builds,
       ingress,
       baseDomain: config.baseDomain,
+      bootedAtMs: machineBoot(config.dockerHost, clock),
       modelDoor: modelDoors,
       metrics: controllerCounts,
       random: Math.random,

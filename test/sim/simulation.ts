@@ -99,7 +99,8 @@ export async function simulate(seed: number): Promise<Verdict> {
     if (killNow) {
       killNow = false;
       kills += 1;
-      await world.kill();
+      if (dice.chance(0.2)) await world.restartMachine();
+      else await world.kill();
       await world.clock.advance(dice.pick([0, 1_000, 60_000]));
       world.boot(faults);
     }

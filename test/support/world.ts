@@ -34,6 +34,8 @@ export class World implements AsyncDisposable {
   /** Hub, disk and assistant; they outlive Berth. */
   readonly models: FakeModelWorld;
   isDead = true;
+  /** Of the machine, as far as anybody knows. */
+  bootedAtMs: number | undefined;
   /** Apps reconciled at once; default: as many as Berth's own. */
   workers: number | undefined;
   readonly dataDir = mkdtempSync(join(tmpdir(), "berth-world-"));
@@ -97,6 +99,7 @@ export class World implements AsyncDisposable {
       builds: this.builds,
       ingress,
       baseDomain: "localhost",
+      bootedAtMs: () => this.bootedAtMs,
       metrics: controllerMetrics(new Registry()),
       random: this.#random,
       ...(this.workers === undefined ? {} : { workers: this.workers }),
@@ -119,6 +122,14 @@ export class World implements AsyncDisposable {
     });
     this.manager.start();
     return this;
+  }
+
+  /** Berth, the engine and the containers end, and the engine is there again; `boot` follows. */
+  async restartMachine(): Promise<void> {
+    await this.kill();
+    this.engine.restart();
+    await this.clock.advance(1);
+    this.bootedAtMs = this.clock.now();
   }
 
   /** From here on the process is gone: its calls never settle. `kill` follows. */

@@ -14,6 +14,11 @@ const RENEW_MS = 60_000;
 const RENEWAL_MS_MAX = 30_000;
 const KEY_CHARACTERS_MAX = 16 * 1024;
 
+interface Cleared {
+  readonly wasThere: boolean;
+  readonly session: OAuthSession | undefined;
+}
+
 /** Credentials as they are changed and used: the ledger first, then the vault, one change after the other. */
 export class Credentials implements AsyncDisposable {
   readonly #vault: Vault;
@@ -60,11 +65,11 @@ export class Credentials implements AsyncDisposable {
     return this.#changes.run(() => this.#put(provider, credential));
   }
 
-  /** Resolves to what there was, where it was a session. */
-  clear(provider: Provider): Promise<OAuthSession | undefined> {
+  /** Resolves to whether there was one, and to it where it was a session. */
+  clear(provider: Provider): Promise<Cleared> {
     const { id } = provider;
     return this.#changes.run(async () => {
-      const { kind } = this.#vault.describe(id);
+      const { kind, present } = this.#vault.describe(id);
       await this.#ledger.append({ name: "remote.key.clear", fields: { provider: id } });
       // What cannot be read any more can still be removed.
       const former =
@@ -72,7 +77,7 @@ export class Credentials implements AsyncDisposable {
           ? await this.#vault.get(ownerOf(provider)).catch(() => undefined)
           : undefined;
       await this.#vault.remove(id);
-      return former?.kind === "oauth" ? former : undefined;
+      return { wasThere: present, session: former?.kind === "oauth" ? former : undefined };
     });
   }
 

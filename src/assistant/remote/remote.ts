@@ -21,7 +21,7 @@ import type { Providers } from "./providers.ts";
 import { remoteState } from "./state.ts";
 import type { RemoteStore } from "./store/remote-store.ts";
 import type { Vault } from "./vault/port.ts";
-import type { Withdrawals } from "./withdrawals.ts";
+import { type Withdrawals, Withdrawn } from "./withdrawals.ts";
 
 /** A person has a handful; each may have connections and a list of models of its own. */
 const PROVIDERS_MAX = 64;
@@ -100,8 +100,8 @@ export class Remote implements RemoteService, AsyncDisposable {
       await ledger.append({ name: "remote.provider.remove", fields: { provider: id } });
       // The key first: no key is ever left without the provider by which it could be removed.
       await credentials.clear(provider);
+      withdrawals.end(id, new Withdrawn("model_not_found", `the provider ${id} was removed`, id));
       providers.remove(id);
-      withdrawals.end(id, ended("model_not_found", `the provider ${id} was removed`, id));
       await this.#options.disconnect(id);
     });
   }
@@ -119,11 +119,10 @@ export class Remote implements RemoteService, AsyncDisposable {
   async clearKey(id: string, caller: Caller): Promise<void> {
     refuseSandboxed(caller, "clear keys");
     await this.#changes.run(async () => {
-      const { present } = this.#options.vault.describe(id);
-      await this.#options.credentials.clear(this.#known(id));
+      const { wasThere } = await this.#options.credentials.clear(this.#known(id));
       this.#options.providers.forgetStatus(id);
-      // One that goes without a key goes on without one.
-      if (present) this.#endRequests(id, `the key of ${id} was cleared`);
+      // What goes without a key goes on without one.
+      if (wasThere) this.#endRequests(id, `the key of ${id} was cleared`);
     });
   }
 
@@ -163,10 +162,10 @@ export class Remote implements RemoteService, AsyncDisposable {
       // Nothing to forget, or a key that was written down, which is no session.
       if (vault.describe(id).kind !== "oauth") return undefined;
       await logins.note(builtIn, "logout");
-      const former = await credentials.clear(this.#known(id));
+      const cleared = await credentials.clear(this.#known(id));
       providers.forgetStatus(id);
       this.#endRequests(id, `you are signed out at ${id}`);
-      return former;
+      return cleared.session;
     });
     if (session) await logins.revoke(builtIn, session);
   }
@@ -187,7 +186,7 @@ export class Remote implements RemoteService, AsyncDisposable {
   }
 
   #endRequests(id: string, why: string): void {
-    this.#options.withdrawals.end(id, ended("unauthorized", why, id));
+    this.#options.withdrawals.end(id, new Withdrawn("unauthorized", why, id));
   }
 
   /** Throws `not_found`. */
@@ -217,10 +216,6 @@ export class Remote implements RemoteService, AsyncDisposable {
     if (!this.#options.providers.find(id)) return;
     throw new AssistantError("exists", `there is a provider ${id} already`, { param: "id" });
   }
-}
-
-function ended(code: "unauthorized" | "model_not_found", why: string, id: string): AssistantError {
-  return new AssistantError(code, `${why}, so the request to ${id} was ended`);
 }
 
 function checkedScope(scope: string): DataClass {

@@ -1,14 +1,21 @@
-import type { AssistantError } from "../errors.ts";
+import { AssistantError } from "../errors.ts";
+
+/** What a request ends with whose provider, or the credential that it went by, was taken back. */
+export class Withdrawn extends AssistantError {
+  constructor(code: "unauthorized" | "model_not_found", why: string, id: string) {
+    super(code, `${why}, so the request to ${id} was ended`);
+  }
+}
 
 /** Requests under way at each provider, told when the person takes back what they go by. */
 export class Withdrawals {
-  readonly #watchers = new Map<string, Set<(error: AssistantError) => void>>();
+  readonly #watchers = new Map<string, Set<(error: Withdrawn) => void>>();
 
   /** Calls back at once, with what the request ends with. The function that it returns ends that. */
-  on(id: string, callback: (error: AssistantError) => void): () => void {
+  on(id: string, callback: (error: Withdrawn) => void): () => void {
     const watchers = this.#watchers.get(id) ?? new Set();
     // One of its own for each: a callback may be given twice.
-    const watcher = (error: AssistantError) => callback(error);
+    const watcher = (error: Withdrawn) => callback(error);
     this.#watchers.set(id, watchers.add(watcher));
     return () => {
       watchers.delete(watcher);
@@ -17,7 +24,7 @@ export class Withdrawals {
   }
 
   /** Ends what is under way at a provider. */
-  end(id: string, error: AssistantError): void {
+  end(id: string, error: Withdrawn): void {
     const watchers = this.#watchers.get(id) ?? [];
     this.#watchers.delete(id);
     for (const watcher of watchers) watcher(error);

@@ -11,6 +11,7 @@ import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
 import { sideBySide } from "./executor.ts";
 import { fail } from "./failure.ts";
+import { noteSight, type Sight } from "./found-again.ts";
 import { lookForImage } from "./image-look.ts";
 import { inputsDigest } from "./inputs.ts";
 import { lookAtApp, stopAll } from "./look.ts";
@@ -121,18 +122,23 @@ export class AppRun {
       return true;
     }
     if (isStalled && !desired.app.running) return true;
+    const sight = noteSight(this.#context, desired, this.#containers);
+    this.#isFresh = sight.isBack;
     if (!isStalled) {
-      this.#trackAttempt(desired);
+      this.#trackAttempt(desired, sight.isFirst);
       const look = await lookForImage(this.#context, desired, this.#containers, signal);
       this.#image = look ?? this.#image;
     }
     const plan = this.#makePlan(desired);
     this.#plan = plan;
-    // Stalled: nothing is tried until the spec, a secret or a person changes something; what serves is kept up.
-    if (isStalled)
-      return plan.operations.length === 0 || !(await this.#execute(plan, desired, signal));
     // An engine that is going ends its containers: that is none of their own faults, and no time to start them.
-    if (hasEndedByItself(plan)) await this.#context.runtime.ping(signal);
+    if (sight.isBack || hasEndedByItself(plan)) {
+      await this.#context.runtime.ping(signal);
+      // Behind systemd's socket the next engine answers, and what was seen is of the one before.
+      if (!sight.isBack && this.#context.lostSight.has(desired.name)) return false;
+    }
+    // Stalled: nothing is tried until the spec, a secret or a person changes something; what serves is kept up.
+    if (isStalled) return this.#carryOut(plan, desired, sight, signal);
     const serving = this.#serving();
     const view = {
       desired,
@@ -147,7 +153,25 @@ export class AppRun {
       this.#giveUp(desired, failure);
       return false;
     }
-    return plan.operations.length === 0 || !(await this.#execute(plan, desired, signal));
+    return this.#carryOut(plan, desired, sight, signal);
+  }
+
+  /** True where nothing is left to do now. What was found again stays so until something has come of it. */
+  async #carryOut(
+    plan: Plan,
+    desired: DesiredApp,
+    { isBack }: Sight,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { lostSight } = this.#context;
+    // Before the plan is carried out, since the engine may be lost meanwhile.
+    if (isBack) lostSight.delete(desired.name);
+    try {
+      return plan.operations.length === 0 || !(await this.#execute(plan, desired, signal));
+    } catch (error) {
+      if (isBack) lostSight.add(desired.name);
+      throw error;
+    }
   }
 
   #resolve(): void {
@@ -178,11 +202,8 @@ export class AppRun {
     this.#route = look.route;
   }
 
-  #trackAttempt(desired: DesiredApp): void {
-    const { clock, looked, lostSight } = this.#context;
-    const isFirstLook = !looked.has(desired.name);
-    looked.add(desired.name);
-    this.#isFresh = lostSight.delete(desired.name);
+  #trackAttempt(desired: DesiredApp, isFirstLook: boolean): void {
+    const { clock } = this.#context;
     if (desired.app.suspend) return;
     if (!desired.app.running) {
       this.#memory = { ...this.#memory, attempt: null };
@@ -231,7 +252,7 @@ export class AppRun {
   }
 
   #giveUp(desired: DesiredApp, failure: Reason): void {
-    const masked = this.#masked(failure);
+    const masked = { reason: failure.reason, message: this.#mask(failure.message) };
     this.#memory = fail(this.#context.store, this.#resource, desired, this.#memory, masked, {
       serving: this.#serving(),
       inputs: this.#inputs(),
@@ -330,10 +351,6 @@ export class AppRun {
       revision: this.#revision(),
       isComplete: isReached && isComplete(desired, this.#seen()),
     });
-  }
-
-  #masked({ reason, message }: Reason): Reason {
-    return { reason, message: this.#mask(message) };
   }
 
   #say(type: "Normal" | "Warning", reason: string, message: string): void {

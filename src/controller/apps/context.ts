@@ -30,6 +30,8 @@ export interface ReconcilerDeps {
   readonly stops: BackgroundStops;
   /** Runs a call that may take minutes without keeping a worker from other Apps. */
   readonly aside: <T>(call: () => Promise<T>) => Promise<T>;
+  /** When the machine that the engine runs on came up, in epoch milliseconds; undefined where nobody knows. */
+  readonly bootedAtMs?: (() => number | undefined) | undefined;
   /** Told of every look at an App's containers, so that the resync knows what has been seen. */
   readonly onObserved: (app: string, containers: readonly ObservedContainer[]) => void;
 }
@@ -43,6 +45,6 @@ export interface ReconcilerContext extends ReconcilerDeps {
   readonly sourceFailures: Map<string, string>;
   /** Apps that have been looked at since Berth, or the engine, came up. */
   readonly looked: Set<string>;
-  /** Apps that have not been looked at since the engine was lost: their containers have ended with it. */
+  /** Apps for which nothing has been done since the engine was lost: their containers have ended with it. */
   readonly lostSight: Set<string>;
 }

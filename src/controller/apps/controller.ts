@@ -31,6 +31,8 @@ export interface AppControllerOptions {
   readonly builds: AppBuilds;
   readonly ingress: Ingress;
   readonly baseDomain: string;
+  /** When the machine that the engine runs on came up, in epoch milliseconds; undefined where nobody knows. */
+  readonly bootedAtMs?: (() => number | undefined) | undefined;
   /** The way from containers to the models; without it, the usual one. */
   readonly modelDoor?: ModelDoor;
   readonly metrics: ControllerMetrics;

@@ -43,6 +43,7 @@ export class AppReconciler {
       return await run.toCompletion(signal);
     } catch (error) {
       if (isAbort(error) && signal.aborted) throw error;
+      if (isUnreachable(error)) this.#context.lostSight.add(name);
       this.#writeFailure(run, resource, error);
       throw error;
     }
@@ -65,7 +66,7 @@ export class AppReconciler {
   }
 
   #writeFailure(run: AppRun, resource: Resource<"App">, error: unknown): void {
-    const unreachable = error instanceof BerthError && error.code === "engine_unreachable";
+    const unreachable = isUnreachable(error);
     const message =
       error instanceof BerthError
         ? [error.message, error.hint].filter(Boolean).join("; ")
@@ -81,4 +82,8 @@ export class AppReconciler {
       progress: unreachable ? null : { reason: "WillRetry", message },
     });
   }
+}
+
+function isUnreachable(error: unknown): boolean {
+  return error instanceof BerthError && error.code === "engine_unreachable";
 }

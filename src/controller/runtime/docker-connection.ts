@@ -94,7 +94,7 @@ export class DockerConnection {
   /** Over a connection that is made for it. Throws `engine_unreachable`. */
   async ping(signal: AbortSignal): Promise<void> {
     await this.#bounded("reach the engine", PING_LIMIT_MS, signal, (bound) =>
-      dial(this.#streams, pingRequest, bound),
+      dial(this.#streams, versionRequest, bound),
     );
   }
 
@@ -247,7 +247,6 @@ function keepFromInspection(value: object): void {
 }
 
 const versionRequest: EngineRequest = { method: "GET", path: "/version" };
-const pingRequest: EngineRequest = { method: "GET", path: "/_ping" };
 
 function client(address: DockerAddress, agent: HttpAgent, tls: DockerTls | undefined): Docker {
   // Everything is given, undefined where it does not apply: docker-modem fills what is missing from the environment.

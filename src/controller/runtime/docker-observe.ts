@@ -50,10 +50,11 @@ export function observe(
  * A start that the engine's own end cuts short leaves its id taken at containerd, of which the next engine does not
  * know: it refuses every later start, for ever, in one of two ways. Under another id there is nothing in the way.
  */
-function isStuck({ State: { Status, Error: error } }: ContainerInspectInfo): boolean {
+function isStuck({ Id: id, State: { Status, Error: error } }: ContainerInspectInfo): boolean {
+  if (Status !== "exited" && Status !== "created") return false;
   return (
-    (Status === "exited" || Status === "created") &&
-    /\btask [0-9a-f]{64}: already exists|\bid already in use/.test(error ?? "")
+    (error ?? "").includes(`task ${id}: already exists`) ||
+    /^id already in use(?:: unknown)?$/.test(error ?? "")
   );
 }
 

@@ -406,6 +406,23 @@ describe("planApp", () => {
     expect(stepsOf(later)).toEqual(["ensureNetwork", "startContainer"]);
   });
 
+  test("one that the engine gave up is made anew within the budget, as it may be every time", () => {
+    const desired = desiredOf(spec);
+    const dead = containerOf(desired, 0, { state: "dead" });
+    const of = `${desired.hash}/0`;
+    const restartOf = (patch: Partial<ObservedApp>) => {
+      const plan = planApp(desired, observedOf([dead], patch));
+      const start = plan.operations.find((operation) => operation.type === "startContainer");
+      return start?.type === "startContainer" ? start.restart : plan.exhausted.length;
+    };
+    expect(restartOf({})).toBe(of);
+    expect(restartOf({ isFresh: true })).toBeNull();
+    const restarts = Array.from({ length: 5 }, (_, index) => ({ of, at: NOW - 100_000 + index }));
+    expect(restartOf({ restarts })).toBe(1);
+    const waiting = planApp(desired, observedOf([dead], { restarts: [{ of, at: NOW }] }));
+    expect([stepsOf(waiting), waiting.restartAtMs]).toEqual([[], NOW + 1_000]);
+  });
+
   test("the fourth correction of one field in ten minutes is not made", () => {
     const desired = desiredOf(spec);
     const renamed = [containerOf(desired, 0, { name: "somebody-elses" })];

@@ -3,6 +3,7 @@ import { TaskGroup } from "../../../base/task-group.ts";
 import { AssistantError } from "../../errors.ts";
 import type { ModelInfo } from "../../inference/service-port.ts";
 import type { Provider } from "../port.ts";
+import { Withdrawn } from "../withdrawals.ts";
 import { bearerFor } from "./bearer.ts";
 import { modelsLimits } from "./limits.ts";
 import { listedModels, modelInfo } from "./models-answer.ts";
@@ -116,6 +117,7 @@ export class ModelLists implements AsyncDisposable {
     const { signal } = own;
     const late = tooLong(provider);
     const stop = clock.setTimer(LIST_MS_MAX, () => own.abort(late));
+    const stay = book.onWithdrawn(provider.id, (error) => own.abort(error));
     try {
       const bearer = await bearerFor(provider, book, signal);
       // A list is asked for with nothing of anybody's in it.
@@ -123,16 +125,19 @@ export class ModelLists implements AsyncDisposable {
       const call = { kind: "models", model: null, method: "GET", path: "/models" } as const;
       const outgoing = new Outgoing(this.#tools, leave, { ...call, bearer, limits: modelsLimits });
       const found = await outgoing.whole((text, words) => listedModels(text, words, bearer));
+      signal.throwIfAborted();
       const list = this.#of(provider);
       list.models = found.map((model) => modelInfo(provider.id, model));
       list.nextMs = clock.now() + FRESH_MS;
       return found;
     } catch (error) {
+      if (signal.reason instanceof Withdrawn) throw signal.reason;
       if (error === late) book.noteStatus(provider.id, statusAfter(late));
       const isMissing = error instanceof AssistantError && error.code === "model_not_found";
       throw isMissing ? withoutList(provider) : error;
     } finally {
       stop();
+      stay();
     }
   }
 }

@@ -6,6 +6,7 @@ import type { NewEntry } from "../../ledger/port.ts";
 import type { Provider } from "../port.ts";
 import type { ProviderAnswer, ProviderLimits } from "../provider-http/port.ts";
 import { ProviderRefusal } from "../provider-http/provider-refusal.ts";
+import { Withdrawn } from "../withdrawals.ts";
 import type { AdaptedBody } from "./adaptations.ts";
 import { bearerFor } from "./bearer.ts";
 import { wholeText } from "./body-text.ts";
@@ -124,8 +125,9 @@ export class Outgoing {
     }
   }
 
-  /** An answer has come to its end, or to an error. */
+  /** An answer has come to its end, or to an error. What was withdrawn says nothing of the provider as it is now. */
   over(error?: unknown): void {
+    if (this.#leave.signal.reason instanceof Withdrawn) return;
     this.#tools.book.noteStatus(this.#leave.provider.id, statusAfter(error));
   }
 

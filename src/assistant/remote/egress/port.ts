@@ -1,6 +1,6 @@
 import type { DataClass } from "../../data-class.ts";
-import type { AssistantError } from "../../errors.ts";
 import type { Provider, ProviderStatus } from "../port.ts";
+import type { Withdrawn } from "../withdrawals.ts";
 
 /** What the egress asks before anything leaves, and tells afterwards. */
 export interface ProviderBook {
@@ -16,7 +16,7 @@ export interface ProviderBook {
    * Calls back at once when its credential is cleared or it is removed, with what a request to it ends with then.
    * The function that it returns ends that.
    */
-  onWithdrawn(id: string, callback: (error: AssistantError) => void): () => void;
+  onWithdrawn(id: string, callback: (error: Withdrawn) => void): () => void;
 }
 
 /** What a person allows to leave. */

@@ -11,6 +11,7 @@ export function planCreations(
   draft: Draft,
   creations: readonly ContainerSpec[],
   cause: string,
+  restart: string | null = null,
 ): void {
   if (creations.length === 0) return;
   const { desired } = draft;
@@ -26,7 +27,7 @@ export function planCreations(
   for (const spec of creations) {
     draft.add(
       { type: "createContainer", spec, cause },
-      { type: "startContainer", name: spec.name, id: null, restart: null, cause },
+      { type: "startContainer", name: spec.name, id: null, restart, cause },
     );
   }
 }
@@ -48,19 +49,18 @@ function planReplacement(draft: Draft, container: ObservedContainer, spec: Conta
     container.memoryBytes !== (spec.memoryBytes ?? null) ||
     container.nanoCpus !== (spec.nanoCpus ?? null);
   if (container.state === "removing") return true;
-  if (
-    !moved &&
-    !(edited && draft.mayCorrect("resources", replicaOf(container))) &&
-    container.state !== "dead"
-  )
-    return false;
-  const cause = moved
-    ? "its port was taken"
-    : edited
-      ? "its limits were changed by hand"
-      : "the engine gave it up";
-  draft.add(...removals([container], desired.app.stopGraceMs, cause));
-  planCreations(draft, [spec], cause);
+  const remake = (cause: string, restart: string | null = null) => {
+    draft.add(...removals([container], desired.app.stopGraceMs, cause));
+    planCreations(draft, [spec], cause, restart);
+  };
+  if (moved) remake("its port was taken");
+  else if (edited && draft.mayCorrect("resources", replicaOf(container)))
+    remake("its limits were changed by hand");
+  else if (container.state === "dead") {
+    // An engine may give up the next one as well.
+    const restart = dueRestart(draft, container, desired.app.restart);
+    if (restart !== undefined) remake("the engine gave it up", restart);
+  } else return false;
   return true;
 }
 
@@ -113,40 +113,45 @@ function planRestart(
   policy: RestartPolicy = draft.desired.app.restart,
 ): void {
   const { desired, observed } = draft;
-  if (observed.isFresh && !isRunning) {
-    draft.ensureNetwork();
-    draft.add({
-      type: "startContainer",
-      id: container.id,
-      name: container.name,
-      restart: null,
-      cause: "the app is to run",
-    });
-    return;
-  }
-  const budget = budgetOf(container);
-  const decision = decideRestart(observed.restarts, budget, policy, observed.nowMs);
-  if (decision.type === "exhausted") {
-    draft.exhausted.push(container);
-    return;
-  }
-  if (decision.type === "wait") {
-    draft.restartAtMs = Math.min(draft.restartAtMs ?? Number.POSITIVE_INFINITY, decision.untilMs);
-    return;
-  }
+  const restart = isRunning
+    ? budgetedRestart(draft, container, policy)
+    : dueRestart(draft, container, policy);
+  if (restart === undefined) return;
   const cause = isRunning
     ? `unhealthy: ${observed.health.get(container.id)?.message ?? "the health check fails"}`
-    : `it ended${container.exitCode === null ? "" : ` with code ${container.exitCode}`}`;
+    : restart === null
+      ? "the app is to run"
+      : `it ended${container.exitCode === null ? "" : ` with code ${container.exitCode}`}`;
   // The restart is counted at the start, which follows a stop whether or not Berth lives to see it.
   if (isRunning) draft.add(stop(container, desired.app.stopGraceMs, cause));
   draft.ensureNetwork();
-  draft.add({
-    type: "startContainer",
-    id: container.id,
-    name: container.name,
-    restart: budget,
-    cause,
-  });
+  const { id, name } = container;
+  draft.add({ type: "startContainer", id, name, restart, cause });
+}
+
+/** Whose budget the start of a container that ended counts against, null for nobody's; undefined: it may not start now. */
+function dueRestart(
+  draft: Draft,
+  container: ObservedContainer,
+  policy: RestartPolicy,
+): string | null | undefined {
+  return draft.observed.isFresh ? null : budgetedRestart(draft, container, policy);
+}
+
+/** As `dueRestart`, of one that counts in any case. */
+function budgetedRestart(
+  draft: Draft,
+  container: ObservedContainer,
+  policy: RestartPolicy,
+): string | undefined {
+  const { restarts, nowMs } = draft.observed;
+  const budget = budgetOf(container);
+  const decision = decideRestart(restarts, budget, policy, nowMs);
+  if (decision.type === "now") return budget;
+  if (decision.type === "exhausted") draft.exhausted.push(container);
+  else
+    draft.restartAtMs = Math.min(draft.restartAtMs ?? Number.POSITIVE_INFINITY, decision.untilMs);
+  return undefined;
 }
 
 /**

@@ -20,10 +20,11 @@ export function planApp(desired: DesiredApp, observed: ObservedApp): Plan {
   return draft.finish();
 }
 
-/** True where a container's end is about to count against its App. */
-export function hasEndedByItself({ operations, exhausted }: Plan): boolean {
+/** True where a container's end counts against its App, or is about to. */
+export function hasEndedByItself({ operations, exhausted, restartAtMs }: Plan): boolean {
   return (
     exhausted.length > 0 ||
+    restartAtMs !== null ||
     operations.some(
       (operation) => operation.type === "startContainer" && operation.restart !== null,
     )

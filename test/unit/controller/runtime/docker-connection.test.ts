@@ -1,10 +1,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { Server } from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Clock, systemClock } from "../../../../src/base/clock.ts";
 import { DockerRuntime } from "../../../../src/controller/runtime/docker.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const signal = new AbortController().signal;
 
@@ -27,6 +29,8 @@ async function startEngine(answer: Answer) {
   return {
     host: `unix://${socket}`,
     seen,
+    /** Whoever is in stays in. */
+    lockOut: () => void Server.prototype.close.call(server),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
@@ -90,6 +94,27 @@ describe("agreeing on an API version", () => {
     cut = false;
     api = "1.43";
     expect((await runtime.info(signal)).apiVersion).toBe("1.43");
+  });
+});
+
+describe("whether the engine lets anybody in", () => {
+  it("is asked over a connection of its own: those that are open tell nothing", async () => {
+    await using engine = await startEngine((_, response) => json(response, version("1.41")));
+    await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
+    await runtime.info(signal);
+    await runtime.ping(signal);
+    engine.lockOut();
+    await runtime.info(signal);
+    await expect(runtime.ping(signal)).rejects.toMatchObject({ code: "engine_unreachable" });
+  });
+
+  it("is not waited for without an end", async () => {
+    const clock = new VirtualClock();
+    await using engine = await startEngine(() => void clock.advance(60_000));
+    await using runtime = new DockerRuntime({ host: engine.host, clock });
+    await expect(runtime.ping(signal)).rejects.toMatchObject({
+      message: expect.stringContaining("did not answer within 10 s"),
+    });
   });
 });
 

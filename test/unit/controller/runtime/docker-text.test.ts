@@ -38,6 +38,9 @@ describe("a container that the engine cannot start any more", () => {
     expect(stateOf("exited", "")).toBe("exited");
     expect(stateOf("exited", "exec: no such file")).toBe("exited");
     expect(stateOf("exited", "network web already exists")).toBe("exited");
+    expect(stateOf("paused", leftover)).toBe("paused");
+    expect(stateOf("exited", "the vm id already in use")).toBe("exited");
+    expect(stateOf("exited", `task ${"b".repeat(64)}: already exists`)).toBe("exited");
   });
 });
 

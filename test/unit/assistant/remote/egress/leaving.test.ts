@@ -4,6 +4,7 @@ import { type DataClass, dataClasses } from "../../../../../src/assistant/data-c
 import { AssistantError } from "../../../../../src/assistant/errors.ts";
 import type { GenerateRequest } from "../../../../../src/assistant/inference/service-port.ts";
 import { ProviderRefusal } from "../../../../../src/assistant/remote/provider-http/provider-refusal.ts";
+import { Withdrawn } from "../../../../../src/assistant/remote/withdrawals.ts";
 import {
   acme,
   CANARY,
@@ -351,7 +352,7 @@ describe("what providers name otherwise", () => {
 });
 
 describe("a key that is cleared", () => {
-  const cleared = new AssistantError("unauthorized", "the key of acme was cleared");
+  const cleared = new Withdrawn("unauthorized", "the key of acme was cleared", "acme");
 
   test.each([
     ["before the head", { head: () => never, turns: [says("a")] }],
@@ -369,7 +370,25 @@ describe("a key that is cleared", () => {
     world.book.withdrawals.end("acme", cleared);
     expect((await running).error).toBe(cleared);
     expect(world.http.calls).toHaveLength(1);
-    expect(world.book.statuses).not.toContain("failed");
+    // What was known of it was forgotten with the key.
+    expect(world.book.statuses).toEqual(http.turns[0] === unreachable ? ["unreachable"] : []);
+    expectNothingLeft(world);
+  });
+
+  test("ends lists of models as well, and nothing of them is kept", async () => {
+    const world = egressWorld();
+    world.http.head = () => never;
+    world.http.turns = [says("a")];
+    const asked = world.service.listModels("acme", new AbortController().signal);
+    asked.catch(() => {});
+    const listed = world.service.models();
+    await world.clock.settle();
+    await world.clock.settle();
+    expect(world.book.watching).toBe(2);
+    world.book.withdrawals.end("acme", cleared);
+    await expect(asked).rejects.toBe(cleared);
+    expect(await listed).toEqual([]);
+    expect(world.book.statuses).toEqual([]);
     expectNothingLeft(world);
   });
 
