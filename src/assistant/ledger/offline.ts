@@ -213,10 +213,15 @@ function openForReading(files: LedgerFiles): SqliteDatabase {
     fileMustExist: true,
     timeout: BUSY_TIMEOUT_MS,
   });
-  const version = schemaVersion(db);
-  if (version === ledgerMigrations.length) return db;
-  db.close();
-  throw new LedgerFailure("io", `the ledger has schema ${version}, which this Berth cannot read`);
+  try {
+    // The first that it reads: where the disk is full, this may be what fails.
+    const version = schemaVersion(db);
+    if (version === ledgerMigrations.length) return db;
+    throw new LedgerFailure("io", `the ledger has schema ${version}, which this Berth cannot read`);
+  } catch (error) {
+    db.close();
+    throw error;
+  }
 }
 
 function readdirIfThere(directory: string): string[] | undefined {

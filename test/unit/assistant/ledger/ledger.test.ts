@@ -1,5 +1,13 @@
 import { createHash } from "node:crypto";
-import { chmodSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
@@ -366,3 +374,23 @@ describe("the queue", () => {
     expect(queue.take()?.drafts.length).toBe(1);
   });
 });
+
+it("stays open to nobody who could not read it", async () => {
+  const dir = stateDirectory();
+  await using ledger = await open(dir);
+  await ledger[Symbol.asyncDispose]();
+  const file = join(dir, "ledger/ledger.db");
+  writeFileSync(file, "no database, and longer than the head of one".repeat(100));
+  expect(() => OfflineLedger.open(dir)).toThrow(expect.objectContaining({ kind: "io" }));
+  const held = readdirSync("/proc/self/fd").map((fd) => linkOf(`/proc/self/fd/${fd}`));
+  expect(held).not.toContain(file);
+});
+
+function linkOf(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    // That of the look itself.
+    return undefined;
+  }
+}
