@@ -102,10 +102,10 @@ async function traced(desk: RemoteDesk, calls: string, code: string): Promise<Tr
   return tracer;
 }
 
-/** A process that is still there would keep the mount. */
+/** A process that is still there would write on. */
 function mount(desk: RemoteDesk, at: string, args: readonly string[]): () => Promise<void> {
   const unmount = mounted(at, args);
-  desk.defer(unmount);
+  desk.defer(() => unmount("at once"));
   desk.defer(() => desk.companion.stop("SIGKILL"));
   return unmount;
 }

@@ -54,8 +54,8 @@ export class FaultWorld implements AsyncDisposable {
   /** Below the state directory, or at it where `below` is "". */
   mount(below: string, args: readonly string[]): () => Promise<void> {
     const unmount = mounted(join(this.dataDir, below), args);
-    this.#cleanup.defer(unmount);
-    // A process that is still there would keep it.
+    this.#cleanup.defer(() => unmount("at once"));
+    // A process that is still there would write on.
     this.#cleanup.defer(async () => void (await this.companion.stop("SIGKILL")));
     return unmount;
   }

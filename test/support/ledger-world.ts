@@ -33,7 +33,7 @@ export class LedgerWorld implements AsyncDisposable {
   /** Puts a file system there. `below` is a folder of the state directory. Gives back what takes it away. */
   mount(below: string, args: readonly string[]): () => Promise<void> {
     const unmount = mounted(join(this.dir, below), args);
-    this.#cleanup.push(unmount);
+    this.#cleanup.push(() => unmount("at once"));
     return unmount;
   }
 

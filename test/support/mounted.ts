@@ -6,16 +6,20 @@ const LIMIT_MS = 60_000;
 
 /**
  * Puts a file system at a folder, as root may; `args` are those of mount but the target. What it gives back
- * takes it away again, as soon as nobody has files open there.
+ * takes it away again, as soon as nobody has files open there; told so, at once, and from them when they end.
  */
-export function mounted(target: string, args: readonly string[]): () => Promise<void> {
+export function mounted(
+  target: string,
+  args: readonly string[],
+): (when?: "unused" | "at once") => Promise<void> {
   mkdirSync(target, { recursive: true });
   runAsRoot("mount", [...args, target]);
   let isMounted = true;
-  return async () => {
+  return async (when = "unused") => {
+    const flags = when === "at once" ? ["--lazy"] : [];
     for (const deadline = Date.now() + LIMIT_MS; isMounted; ) {
       try {
-        runAsRoot("umount", [target]);
+        runAsRoot("umount", [...flags, target]);
         isMounted = false;
       } catch (error) {
         // The writer tries to open its files now and then.
