@@ -1,5 +1,5 @@
-import { readdirSync, readlinkSync } from "node:fs";
 import { expect } from "vitest";
+import { openedBy } from "./open-descriptors.ts";
 import type { RemoteDesk } from "./remote-desk.ts";
 
 /** What a daemon has that somebody has to give back. */
@@ -53,13 +53,7 @@ export async function isBackAt(before: Held, desk: RemoteDesk): Promise<void> {
 }
 
 function descriptorsOf(pid: number): { readonly files: number; readonly sockets: number } {
-  const links = readdirSync(`/proc/${pid}/fd`).map((fd) => {
-    try {
-      return readlinkSync(`/proc/${pid}/fd/${fd}`);
-    } catch {
-      return ""; // closed meanwhile
-    }
-  });
+  const links = openedBy(pid);
   const sockets = links.filter((link) => link.startsWith("socket:")).length;
-  return { files: links.filter((link) => link !== "").length - sockets, sockets };
+  return { files: links.length - sockets, sockets };
 }

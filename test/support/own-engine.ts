@@ -78,7 +78,9 @@ export class OwnEngine implements AsyncDisposable {
   #ctr(...words: readonly string[]): string {
     const socket = join(this.#dir, "exec/containerd/containerd.sock");
     const flags = ["--address", socket, "--namespace", this.#isolation.bridge];
-    return spawnSync("ctr", [...flags, ...words], { encoding: "utf8" }).stderr;
+    const { stderr, error } = spawnSync("ctr", [...flags, ...words], { encoding: "utf8" });
+    if (error) throw error;
+    return stderr;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -125,7 +125,7 @@ export class AppRun {
     const sight = noteSight(this.#context, desired, this.#containers);
     this.#isFresh = sight.isBack;
     if (!isStalled) {
-      this.#trackAttempt(desired, sight.isFirst);
+      this.#trackAttempt(desired, sight);
       const look = await lookForImage(this.#context, desired, this.#containers, signal);
       this.#image = look ?? this.#image;
     }
@@ -202,7 +202,7 @@ export class AppRun {
     this.#route = look.route;
   }
 
-  #trackAttempt(desired: DesiredApp, isFirstLook: boolean): void {
+  #trackAttempt(desired: DesiredApp, { isFirst, isBack }: Sight): void {
     const { clock } = this.#context;
     if (desired.app.suspend) return;
     if (!desired.app.running) {
@@ -214,7 +214,8 @@ export class AppRun {
       // However long Berth or the engine was away, no deadline counts that time against a version, nor
       // any before its first probe.
       const isWaiting =
-        isFirstLook ||
+        isFirst ||
+        isBack ||
         this.#resolved?.blocked !== null ||
         remember.isUnprobed(desired, this.#containers, this.#health);
       this.#memory = remember.noteProgress(this.#memory, clock.now(), steps, isWaiting);

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,6 +10,7 @@ import { AuthorizationServer } from "../../support/authorization-server.ts";
 import { BusTap } from "../../support/bus-tap.ts";
 import { Desktop, NOTES } from "../../support/desktop.ts";
 import { type InferenceHttpWorld, inferenceHttp } from "../../support/inference-http.ts";
+import { openedBy } from "../../support/open-descriptors.ts";
 import { OpenRouterSignInServer } from "../../support/openrouter-sign-in.ts";
 import { OverlayCaller } from "../../support/overlay-caller.ts";
 import { TestProvider } from "../../support/provider/test-provider.ts";
@@ -143,6 +145,17 @@ describe("a provider", () => {
     expect(Object.values(state.consent)).not.toContain(true);
     const [models] = await person.call("Remote1", "ListModels", "s", "cloud");
     expect(JSON.parse(textOf(models))).toEqual(["test-model", "test-embedder"]);
+  });
+
+  it("has its key read only where it may be set, and its descriptor closed in any case", async () => {
+    // Of its end nothing would be heard: somebody holds the other one.
+    const pipe = join(folder, "endless");
+    execFileSync("mkfifo", [pipe]);
+    const fd = openSync(pipe, "r+");
+    await expect(person.call("Remote1", "SetKeyFd", "sh", "nobody", fd)).rejects.toThrow(
+      'there is no provider "nobody"',
+    );
+    await expect.poll(() => openedBy(desktop.companion.ready.pid)).not.toContain(pipe);
   });
 
   it.each([

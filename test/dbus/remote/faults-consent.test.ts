@@ -135,7 +135,7 @@ describe("consent that is taken back", () => {
 });
 
 describe("a key that is cleared", () => {
-  it("ends the streams that go by it, and leaves those of others", async () => {
+  it("ends the streams that go by it; others are served, and so are they with another key", async () => {
     const chats = Array.from({ length: 10 }, () => far("Tell me #hang"));
     const turn = await ask("Tell me #hang");
     await Promise.all(chats.map(({ begun }) => begun));

@@ -167,6 +167,24 @@ describe("an app that may not be restarted at all", () => {
   });
 });
 
+test("no version is given up for the time in which only looks at it found the engine away", async () => {
+  await using world = new World();
+  world.boot();
+  world.apply("web", { ...web, rollout: { progressDeadline: "10s" } });
+  await world.ready("web");
+  // Not long enough to count as good: the deadline still holds for it.
+  await world.clock.advance(3_000);
+  let isAway = true;
+  world.runtime.faults.beforeCall = ({ name }) => {
+    if (name === "ping" && isAway) throw new BerthError("engine_unreachable", "no answer");
+  };
+  world.engine.kill(world.containersOf("web")[0]?.id ?? "", 143);
+  await world.clock.advance(60_000);
+  isAway = false;
+  expect(await restartsWhenBack(world)).toBe(0);
+  expect(world.condition("web", "Stalled")).toBeUndefined();
+});
+
 test("no version is given up for the time in which the engine goes", async () => {
   await using world = new World({ images: { "crash:1": { exits: { afterMs: 500, code: 1 } } } });
   world.boot();

@@ -3,7 +3,6 @@ import {
   chmodSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -25,6 +24,7 @@ import {
   tamper,
   verdictOf,
 } from "../../../support/ledger.ts";
+import { openedBy } from "../../../support/open-descriptors.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 function entries(dir: string) {
@@ -382,15 +382,5 @@ it("stays open to nobody who could not read it", async () => {
   const file = join(dir, "ledger/ledger.db");
   writeFileSync(file, "no database, and longer than the head of one".repeat(100));
   expect(() => OfflineLedger.open(dir)).toThrow(expect.objectContaining({ kind: "io" }));
-  const held = readdirSync("/proc/self/fd").map((fd) => linkOf(`/proc/self/fd/${fd}`));
-  expect(held).not.toContain(file);
+  expect(openedBy("self")).not.toContain(file);
 });
-
-function linkOf(path: string): string | undefined {
-  try {
-    return readlinkSync(path);
-  } catch {
-    // That of the look itself.
-    return undefined;
-  }
-}
