@@ -1,7 +1,12 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+import { PATIENT } from "./test/support/patience.ts";
 
-const slow = { testTimeout: 120_000, hookTimeout: 180_000 };
+/** For conditions that are sure to come; a busy machine takes seconds for what takes none alone. */
+const expect = { poll: PATIENT };
+/** Ends what hangs. Waits inside a test have limits of their own, and say what they waited for. */
+const fast = { expect, testTimeout: 60_000 };
+const slow = { expect, testTimeout: 300_000, hookTimeout: 300_000 };
 
 /**
  * One more than there are cores, since most tests wait for an engine, a server or a timer; but not more than
@@ -20,10 +25,10 @@ export default defineConfig({
           include: ["test/unit/**/*.test.ts", "test/tidy.test.ts"],
           // Loading the modules anew for each of more than a hundred files takes as long as the tests.
           isolate: false,
-          testTimeout: 20_000,
+          ...fast,
         },
       },
-      { test: { name: "contract", include: ["test/contract/**/*.test.ts"], testTimeout: 20_000 } },
+      { test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...fast } },
       { test: { name: "git", include: ["test/git/**/*.test.ts"], ...slow } },
       { test: { name: "ingress", include: ["test/ingress/**/*.test.ts"], ...slow } },
       { test: { name: "sim", include: ["test/sim/**/*.test.ts"], ...slow } },

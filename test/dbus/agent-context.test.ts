@@ -10,6 +10,7 @@ import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
 import type { ReceivedSignal } from "../../src/base/session-bus/port.ts";
 import { agentWith, BusWorld, contextService } from "../support/bus-world.ts";
 import { gi } from "../support/gi-client.ts";
+import { PATIENT } from "../support/patience.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 
 const AGENT = "dev.assistant.Agent1";
@@ -169,13 +170,13 @@ test("signals are heard by every client that listens", async () => {
   const line = await monitor.line(/ConfirmationRequested/);
   expect(line).toContain("(uint64 7, ");
   await monitor.line(/CallResolved \(uint64 7, 'denied'\)/);
-  await vi.waitFor(() => expect(heard.length).toBe(2));
+  await vi.waitFor(() => expect(heard.length).toBe(2), PATIENT);
   expect(heard[0]?.args).toEqual([7n, JSON.stringify(spec)]);
   expect(heard[1]).toEqual({ sender: world.daemon.uniqueName, args: [7n, "denied"] });
   stop();
   agent.tell.confirmationRequested(8, spec);
   agent.tell.callResolved(8, "executed");
-  await vi.waitFor(() => expect(heard.length).toBe(3));
+  await vi.waitFor(() => expect(heard.length).toBe(3), PATIENT);
   expect(heard[2]?.args).toEqual([8n, "executed"]);
 });
 
@@ -197,7 +198,7 @@ test("a signal that somebody else sends to a client is not the agent's", async (
   ]);
   expect(forged.code).toBe(0);
   agent.tell.callResolved(2, "failed");
-  await vi.waitFor(() => expect(heard.length).toBe(1));
+  await vi.waitFor(() => expect(heard.length).toBe(1), PATIENT);
   expect(heard[0]?.args).toEqual([2n, "failed"]);
 });
 
@@ -216,7 +217,7 @@ test("a confirmer is forgotten when its connection goes", async () => {
   await raw.call({ ...call, member: "RegisterConfirmer" });
   expect([registered, gone]).toEqual([[raw.name, raw.name], []]);
   raw.leave();
-  await vi.waitFor(() => expect(gone).toEqual([raw.name]));
+  await vi.waitFor(() => expect(gone).toEqual([raw.name]), PATIENT);
 });
 
 test("search and memory", async () => {

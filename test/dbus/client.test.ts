@@ -8,6 +8,7 @@ import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
 import { openFdTransport } from "../../src/base/session-bus/fd-transport.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
 import { newDescriptor } from "../support/open-descriptors.ts";
+import { PATIENT } from "../support/patience.ts";
 import { TestSessionBus } from "../support/session-bus.ts";
 
 const error = (name: string) => ({ busName: `org.freedesktop.DBus.Error.${name}` });
@@ -140,7 +141,7 @@ test("a descriptor behind more than a socket holds arrives", async () => {
   expect(readSync(received[0] ?? -1, Buffer.alloc(1))).toBe(0);
   for (const open of [fd, ...received]) closeSync(open);
   transport.destroy();
-  await vi.waitFor(() => expect(transport.pendingBytes).toBe(0));
+  await vi.waitFor(() => expect(transport.pendingBytes).toBe(0), PATIENT);
   server.close();
 });
 

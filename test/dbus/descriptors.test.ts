@@ -8,6 +8,7 @@ import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
 import type { SessionBus } from "../../src/base/session-bus/port.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
+import { PATIENT } from "../support/patience.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 
 /** 10,000 of each were counted when this was written; fewer show a leak just as well. */
@@ -60,7 +61,7 @@ test("descriptors that are returned are closed here when they have been sent", a
     closeSync(fd);
   };
   await inBatches(once);
-  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start));
+  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
 }, 120_000);
 
 test("each of many answers that come together has its own descriptor", async () => {
@@ -96,9 +97,9 @@ test("nobody reads the answers, or takes them: they are closed all the same", as
   const raw = await RawBusClient.connect(world.bus); // takes no descriptors
   const call = { ...inference, member: "OpenSession", signature: "a{sv}", body: [{}] };
   for (let sent = 0; sent < 100; sent++) raw.send({ ...call, isReplyUnwanted: sent % 2 === 0 });
-  await vi.waitFor(() => expect(opened.length).toBe(100));
+  await vi.waitFor(() => expect(opened.length).toBe(100), PATIENT);
   raw.leave();
-  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start));
+  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
 });
 
 test("descriptors that are sent here are closed, wherever they stand", async () => {
@@ -125,7 +126,7 @@ test("descriptors that are sent here are closed, wherever they stand", async () 
   });
   closeSync(fd);
   expect([...names].toSorted()).toEqual(["InvalidArgs", "UnknownMethod", "UnknownObject"]);
-  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start + 1));
+  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start + 1), PATIENT);
 }, 120_000);
 
 test("an index of a descriptor that did not come is an error, and no end of the daemon", async () => {

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ProcessFiles } from "../../src/assistant/bus/identity/process-files.ts";
 import type { Caller } from "../../src/assistant/caller.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
+import { PATIENT } from "../support/patience.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 
 const ACCESS_DENIED = "org.freedesktop.DBus.Error.AccessDenied";
@@ -155,7 +156,10 @@ test("a caller that goes while it is looked at is not served", async () => {
   goOn.resolve();
   await using other = await RawBusClient.connect(world.bus);
   await other.call(ping);
-  await vi.waitFor(() => expect(callers.map(({ connection }) => connection)).toEqual([other.name]));
+  await vi.waitFor(
+    () => expect(callers.map(({ connection }) => connection)).toEqual([other.name]),
+    PATIENT,
+  );
 });
 
 test("only the bus says who has gone", async () => {
@@ -202,7 +206,10 @@ test("who never calls can be looked at as well, and nothing of it is kept", asyn
     app: { id: "org.example.App", kind: "flatpak" },
   });
   await raw[Symbol.asyncDispose]();
-  await vi.waitFor(() => expect(world.daemon.identityOf(raw.name)).rejects.toThrow(/name/i));
+  await vi.waitFor(
+    () => expect(world.daemon.identityOf(raw.name)).rejects.toThrow(/name/i),
+    PATIENT,
+  );
   await using strangers = await worldOf([], { uid: 4_321 });
   await using other = await RawBusClient.connect(strangers.bus);
   await expect(strangers.daemon.identityOf(other.name)).rejects.toThrow("nobody else");

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { expect, test, vi } from "vitest";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
+import { PATIENT } from "../support/patience.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 
 const target = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
@@ -46,7 +47,7 @@ test("large answers to a client that has left are dropped, and cost the daemon n
   const raw = await RawBusClient.connect(world.bus);
   const get = { ...target, member: "MemoryGet", signature: "ss", body: ["a", "b"] };
   for (let each = 0; each < 30; each++) raw.send(get);
-  await vi.waitFor(() => expect(running).toBe(30));
+  await vi.waitFor(() => expect(running).toBe(30), PATIENT);
   raw.leave();
   await lives(world);
 });
@@ -75,6 +76,6 @@ test("a call with a path of any length is answered, and its descriptors are clos
     raw.send({ ...far, signature: "h", body: [fd], isReplyUnwanted: true });
   }
   expect((await raw.errorOf(far)).name).toBe("org.freedesktop.DBus.Error.UnknownObject");
-  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start));
+  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
   await lives(world);
 });

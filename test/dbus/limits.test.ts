@@ -7,6 +7,7 @@ import { socketPathsOf } from "../../src/base/session-bus/address.ts";
 import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
 import { textOf } from "../../src/base/session-bus/values.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
+import { PATIENT } from "../support/patience.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 
 const LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded";
@@ -93,7 +94,7 @@ test("who calls in a flood is refused in part, and nobody else is", async () => 
     new Set([LIMITS_EXCEEDED]),
   );
   expect(await other.call(ping)).toEqual(["berth test"]);
-  await vi.waitFor(async () => expect(await flood.call(ping)).toEqual(["berth test"]));
+  await vi.waitFor(async () => expect(await flood.call(ping)).toEqual(["berth test"]), PATIENT);
 });
 
 test("1,000 calls at once from many are all answered", async () => {
@@ -133,13 +134,13 @@ test("no more of a connection's calls run at once than may", async () => {
   const raw = await RawBusClient.connect(world.bus);
   const list = { ...target, member: "MemoryList", signature: "s", body: ["app"] };
   for (let sent = 0; sent < 64; sent++) raw.send(list);
-  await vi.waitFor(() => expect(hanging.callers.length).toBe(64));
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(64), PATIENT);
   expect(await raw.errorOf(list)).toMatchObject({
     name: LIMITS_EXCEEDED,
     text: expect.stringMatching(/64 calls/),
   });
   raw.leave();
-  await vi.waitFor(() => expect(hanging.gone.length).toBe(64));
+  await vi.waitFor(() => expect(hanging.gone.length).toBe(64), PATIENT);
   await lives(world);
 });
 
@@ -154,13 +155,13 @@ test("a call ends with its own connection, and with no other", async () => {
   ];
   leaving.send(list);
   staying.send(list);
-  await vi.waitFor(() => expect(hanging.callers.length).toBe(2));
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(2), PATIENT);
   leaving.leave();
-  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name]));
+  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name]), PATIENT);
   await lives(world);
   expect(hanging.gone).toEqual([leaving.name]);
   staying.leave();
-  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name, staying.name]));
+  await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name, staying.name]), PATIENT);
 });
 
 test("what runs when the daemon ends is told so, and its caller too", async () => {
@@ -169,7 +170,7 @@ test("what runs when the daemon ends is told so, and its caller too", async () =
   await world.serveContextWith({ MemoryList: hanging.method });
   await using raw = await RawBusClient.connect(world.bus);
   const ended = raw.errorOf({ ...target, member: "MemoryList", signature: "s", body: ["app"] });
-  await vi.waitFor(() => expect(hanging.callers.length).toBe(1));
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(1), PATIENT);
   await world.daemon[Symbol.asyncDispose]();
   expect(await ended).toEqual({
     name: "dev.assistant.Error.Cancelled",
@@ -190,13 +191,13 @@ test("a lost bus ends what runs, and whoever waits for it knows", async () => {
   const { signal } = new AbortController();
   const lost = client.call(method, { signal, timeoutMs: 60_000 });
   const outcome = lost.catch((error: unknown) => error);
-  await vi.waitFor(() => expect(hanging.callers.length).toBe(1));
+  await vi.waitFor(() => expect(hanging.callers.length).toBe(1), PATIENT);
   await world.bus.kill();
   await world.daemon.closed;
   await client.closed;
   const disconnected = { busName: "org.freedesktop.DBus.Error.Disconnected" };
   expect(await outcome).toMatchObject(disconnected);
-  await vi.waitFor(() => expect(hanging.gone.length).toBe(1));
+  await vi.waitFor(() => expect(hanging.gone.length).toBe(1), PATIENT);
   expect(gone).toEqual([client.uniqueName]);
   const later = client.call(method, { signal, timeoutMs: 60_000 });
   await expect(later).rejects.toMatchObject(disconnected);
@@ -214,10 +215,10 @@ test("whoever has gone already, or never was, has gone", async () => {
   world.daemon.whenGone(":1.99999", () => gone.push("never"));
   const forget = world.daemon.whenGone(raw.name, () => gone.push("forgotten"));
   world.daemon.whenGone(raw.name, () => gone.push("left"));
-  await vi.waitFor(() => expect(gone).toEqual(["never"]));
+  await vi.waitFor(() => expect(gone).toEqual(["never"]), PATIENT);
   forget();
   raw.leave();
-  await vi.waitFor(() => expect(gone).toEqual(["never", "left"]));
+  await vi.waitFor(() => expect(gone).toEqual(["never", "left"]), PATIENT);
 });
 
 test("a client that reads nothing holds nobody up", async () => {

@@ -61,11 +61,8 @@ const plays = stories.flatMap((story) =>
 );
 
 // Each starts Berth about six times, and all of them at the same time.
-const options = { timeout: 300_000 };
-
 test.concurrent.for(plays)(
   "each request of $title",
-  options,
   async ({ story, moment }, { onTestFailed }) => {
     await using berth = await BerthProcess.open({
       start: false,

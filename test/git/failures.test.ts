@@ -3,6 +3,7 @@ import { readdir, readFile, readlink } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { GitBench, never, refusal } from "../support/git-checkout.ts";
 import { type GitFault, GitHttpServer } from "../support/git-server.ts";
+import { PATIENT } from "../support/patience.ts";
 
 let server: GitHttpServer;
 let tip: string;
@@ -44,7 +45,7 @@ describe("a server that", () => {
       expect(error.code).toBe("git_unreachable");
       expect(error.message).toContain(server.url("hello"));
       expect(await bench.leftovers()).toEqual([]);
-      await vi.waitFor(() => expect(server.openConnections).toBe(0));
+      await vi.waitFor(() => expect(server.openConnections).toBe(0), PATIENT);
     }
   });
 
@@ -178,7 +179,7 @@ describe("an abort", () => {
     controller.abort(reason);
     await expect(work).rejects.toBe(reason);
     expect(await bench.leftovers()).toEqual([]);
-    await vi.waitFor(() => expect(server.openConnections).toBe(0));
+    await vi.waitFor(() => expect(server.openConnections).toBe(0), PATIENT);
     expect(await childrenNamed("git-remote-http")).toEqual([]);
   });
 

@@ -9,6 +9,7 @@ import type { LoadedModel } from "../../src/assistant/inference/engine.ts";
 import { writeDamagedModel } from "../support/gguf/damage.ts";
 import { modelFile } from "../support/gguf/model-file.ts";
 import { spmVocabulary } from "../support/gguf/vocabulary.ts";
+import { PATIENT } from "../support/patience.ts";
 import { collect, never, request, setUpEngine, textJob } from "./engine-setup.ts";
 
 const engine = setUpEngine();
@@ -268,7 +269,7 @@ describe("a load", () => {
     const path = await modelFile("tiny");
     const aborting = new AbortController();
     const loading = engine().load(request(path), aborting.signal);
-    await vi.waitFor(async () => expect(await modelProcesses()).toHaveLength(1));
+    await vi.waitFor(async () => expect(await modelProcesses()).toHaveLength(1), PATIENT);
     aborting.abort(new Error("enough"));
     await expect(loading).rejects.toThrow("enough");
     expect(await modelProcesses()).toEqual([]);

@@ -15,6 +15,7 @@ import type { AppSpec } from "../../src/resources/app.ts";
 import type { Resource } from "../../src/resources/resource.ts";
 import { FakeEngine } from "./fake-engine.ts";
 import { FakeRuntime } from "./fake-runtime.ts";
+import { PATIENT } from "./patience.ts";
 import { openTestStore, type TestStore } from "./store.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
@@ -152,7 +153,7 @@ export class BuildBench implements AsyncDisposable {
       const state = this.service.source(app);
       if (state.type !== "resolved") throw new Error(`the source is ${JSON.stringify(state)}`);
       return state;
-    });
+    }, PATIENT);
   }
 
   /** Resolves, builds, and gives the state in which the build ends. */
@@ -166,7 +167,7 @@ export class BuildBench implements AsyncDisposable {
       if (state.type === "queued" || state.type === "running")
         throw new Error(`it is ${state.type}: ${state.message}`);
       return state;
-    });
+    }, PATIENT);
   }
 
   async lines(id: number, follow = false): Promise<string[]> {

@@ -1,6 +1,7 @@
 import { expect, it, vi } from "vitest";
 import { AssistantError } from "../../../src/assistant/errors.ts";
 import { openContext, temporaryFolder, writeFiles } from "../../support/context-world.ts";
+import { PATIENT } from "../../support/patience.ts";
 
 /** Ships are near to vessels, and a passage with "endless" in it is too long. */
 class Embedder {
@@ -39,11 +40,14 @@ it("goes by words until the model is there, keeps its vectors while it is not, a
   expect(await modeOf(first, "vessel")).toEqual([]);
   const embedder = new Embedder();
   first.context.useEmbedder(embedder);
-  await vi.waitFor(async () => expect(await modeOf(first, "vessel")).toEqual(["Fleet hybrid"]));
+  await vi.waitFor(
+    async () => expect(await modeOf(first, "vessel")).toEqual(["Fleet hybrid"]),
+    PATIENT,
+  );
   expect(first.context.embedder.id).toBe(embedder.id);
   const asked = embedder.asked.filter((text) => text.includes("endless")).length;
   writeFiles(sources[0]?.path ?? "", { "d.md": "# More\n\nanother ship" });
-  await vi.waitFor(async () => expect(await modeOf(first, "vessel")).toHaveLength(2));
+  await vi.waitFor(async () => expect(await modeOf(first, "vessel")).toHaveLength(2), PATIENT);
   expect(embedder.asked.filter((text) => text.includes("endless"))).toHaveLength(asked);
   await first.context[Symbol.asyncDispose]();
 
@@ -54,7 +58,7 @@ it("goes by words until the model is there, keeps its vectors while it is not, a
   const again = new Embedder();
   const last = await openContext({ dir, sources, embedder: "awaited" });
   last.context.useEmbedder(again);
-  await vi.waitFor(async () => expect(await modeOf(last, "vessel")).toHaveLength(2));
+  await vi.waitFor(async () => expect(await modeOf(last, "vessel")).toHaveLength(2), PATIENT);
   expect(again.asked.filter((text) => text !== "vessel")).toEqual([]);
 });
 
@@ -69,7 +73,7 @@ it("keeps to the scopes where it finds by meaning alone", async () => {
   const world = await openContext({ sources, embedder: new Embedder() });
   const titles = async (scopes?: readonly string[]) =>
     (await world.find("vessel", { isHybrid: true, scopes })).map(({ title }) => title).toSorted();
-  await vi.waitFor(async () => expect(await titles()).toEqual(["Fleet", "Other fleet"]));
+  await vi.waitFor(async () => expect(await titles()).toEqual(["Fleet", "Other fleet"]), PATIENT);
   expect(await titles(["seen"])).toEqual(["Fleet"]);
   expect(await titles(["hidden", "else"])).toEqual(["Other fleet"]);
   expect(await titles([])).toEqual([]);

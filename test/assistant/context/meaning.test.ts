@@ -9,6 +9,7 @@ import {
   untilFound,
   writeFiles,
 } from "../../support/context-world.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { Dice } from "../../support/random.ts";
 
 const topics = [
@@ -72,7 +73,7 @@ it("learns from the corpus what belongs together, keeps it, and forgets what is 
   await vi.waitFor(async () => {
     const found = await second.find("zebra quay", { isHybrid: true, limit: 50 });
     expect(found.find(({ title }) => title === "New")?.parts.cosine).toEqual(expect.any(Number));
-  });
+  }, PATIENT);
   expect(holds(dir, canary)).toBe(true);
   for (const [name] of marked) rmSync(join(folder, name ?? ""));
   await untilFound(second, canary, []);

@@ -7,6 +7,7 @@ import {
   temporaryFolder,
   writeFiles,
 } from "../../support/context-world.ts";
+import { PATIENT } from "../../support/patience.ts";
 
 async function notes(files: Record<string, string | Uint8Array>, scope?: string) {
   const folder = temporaryFolder();
@@ -244,7 +245,7 @@ describe("hybrid search", () => {
       expect(hits).toMatchObject([
         { title: "Fleet", mode: "hybrid", parts: { lexical: null, cosine: 1 } },
       ]);
-    });
+    }, PATIENT);
     expect(await world.find("vessels", { isHybrid: true, scopes: ["else"] })).toEqual([]);
     embedder.isDown = true;
     expect(await world.find("vessels", { isHybrid: true })).toEqual([]);

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { textOf } from "../../support/companion-client.ts";
 import { examplePath } from "../../support/example-app.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { Screen } from "../../support/screen.ts";
 import { serveInterfaces } from "../../support/scripted-companion.ts";
 import { callSpec, consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
@@ -210,7 +211,7 @@ describe("chat", () => {
     answersTo(consentSpec({ model: "other" }));
     const path = `/${OVERLAY.replaceAll(".", "/")}`;
     await bus.busctlCall(OVERLAY, path, OVERLAY, "Ask", "sa{sv}", "Hm", "0");
-    await vi.waitUntil(() => overlay.turns.length === 2);
+    await vi.waitUntil(() => overlay.turns.length === 2, PATIENT);
     await bus.busctlCall(OVERLAY, path, OVERLAY, "GetStatus");
     person.type("y\r");
     await person.until(/Done\.[\s\S]*"other"[\s\S]*this once\? \[y\/N\] /);

@@ -17,6 +17,7 @@ import {
   REMOTE_MODEL,
   thinking,
 } from "../../support/overlay-world.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { accepted, forever, says } from "../../support/scripted-service.ts";
 
 const PATH = "/dev/assistant/Overlay1";
@@ -190,7 +191,10 @@ describe("a query on a real bus", () => {
     other.send("Ask", "sa{sv}", "z", {});
     other.leave();
     await until(() => parts.inference.running === 0 && clock.pending === 0);
-    await vi.waitFor(async () => expect(await overlay.status()).toMatchObject({ state: "idle" }));
+    await vi.waitFor(
+      async () => expect(await overlay.status()).toMatchObject({ state: "idle" }),
+      PATIENT,
+    );
   });
 });
 

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { errorOf, openTestApi, type TestApi } from "../../support/api.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { Receiver } from "../../support/receiver.ts";
 
 let api: TestApi;
@@ -63,7 +64,10 @@ it("tests, lists what was sent, sends it again, and deletes", async () => {
   expect(queued.statusCode).toBe(202);
   expect(queued.json()).toMatchObject({ event: "test", state: "pending", attempts: 0 });
   const deliveries = async () => (await get(`/api/webhooks/${id}/deliveries`)).json();
-  await vi.waitFor(async () => expect((await deliveries()).deliveries[0].attempts).toBe(1));
+  await vi.waitFor(
+    async () => expect((await deliveries()).deliveries[0].attempts).toBe(1),
+    PATIENT,
+  );
   expect(await deliveries()).toEqual({
     total: 1,
     deliveries: [
@@ -83,7 +87,10 @@ it("tests, lists what was sent, sends it again, and deletes", async () => {
   });
   const again = await post(`/api/webhooks/${id}/deliveries/${queued.json().id}/redeliver`);
   expect(again.statusCode).toBe(202);
-  await vi.waitFor(async () => expect((await deliveries()).deliveries[0].state).toBe("delivered"));
+  await vi.waitFor(
+    async () => expect((await deliveries()).deliveries[0].state).toBe("delivered"),
+    PATIENT,
+  );
   expect((await api.request({ method: "DELETE", url: `/api/webhooks/${id}` })).statusCode).toBe(
     204,
   );

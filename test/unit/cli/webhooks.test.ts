@@ -5,6 +5,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { openTestApi } from "../../support/api.ts";
 import { berth, type CliOptions } from "../../support/cli.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { Receiver } from "../../support/receiver.ts";
 
 async function open() {
@@ -35,14 +36,16 @@ it("makes, lists, tests and deletes webhooks", async () => {
   const [, row] = (await run(["ls"])).output.split("\n");
   expect(row).toMatch(new RegExp(`^${id} +${receiver.url} +failed, reverted +web, shop +\\S+$`));
   expect((await run(["test", id])).output).toMatch(/^delivery \S+ queued\n$/);
-  await vi.waitFor(async () =>
-    expect((await run(["deliveries", id])).output).toMatch(
-      /\S+ +test +- +delivered +1 +answered 204 +\S+\n$/,
-    ),
+  await vi.waitFor(
+    async () =>
+      expect((await run(["deliveries", id])).output).toMatch(
+        /\S+ +test +- +delivered +1 +answered 204 +\S+\n$/,
+      ),
+    PATIENT,
   );
   const name = (await run(["deliveries", id, "-o", "name"])).output.trim();
   expect((await run(["redeliver", id, name])).code).toBe(0);
-  await vi.waitFor(() => expect(receiver.received).toHaveLength(2));
+  await vi.waitFor(() => expect(receiver.received).toHaveLength(2), PATIENT);
   expect((await run(["rm", id])).output).toBe(`webhook ${id} deleted\n`);
   expect((await run(["ls", "-o", "json"])).output).toContain('"total": 0');
   expect((await run(["rm", id])).code).toBe(1);

@@ -3,6 +3,7 @@ import { mkdir, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { BerthError } from "../../../src/base/errors.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { GitWorld, MemoryGit, unreachable } from "./git-world.ts";
 import { appText } from "./spec-world.ts";
 
@@ -64,7 +65,7 @@ it("follows each interval: changed, new, moved and deleted files", async () => {
   const { git, world } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b"), "c.yaml": appText("c") };
   world.follower.start();
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit));
+  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), PATIENT);
   git.push({
     "a.yaml": appText("a", "nginx:2"),
     "moved/b.yaml": appText("b"),
@@ -73,7 +74,7 @@ it("follows each interval: changed, new, moved and deleted files", async () => {
   await world.clock.advance(59_999);
   expect(git.resolves).toBe(1);
   await world.clock.advance(1);
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit));
+  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), PATIENT);
   await world.scanTwice();
   expect(world.apps).toEqual(["a", "b", "d"]);
   expect(world.store.get("App", "a")?.spec.image).toBe("nginx:2");
@@ -224,10 +225,10 @@ it("keeps the last state while the repository is away, says so once, and comes b
   const { git, world } = open();
   git.files = { "a.yaml": appText("a") };
   world.follower.start();
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit));
+  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), PATIENT);
   git.failure = unreachable();
   await world.clock.advance(60_000);
-  await vi.waitFor(() => expect(world.follower.report().state).toBe("failing"));
+  await vi.waitFor(() => expect(world.follower.report().state).toBe("failing"), PATIENT);
   expect(world.follower.report()).toMatchObject({
     commit: git.commit,
     message: "git.example does not answer; try later",
@@ -237,9 +238,11 @@ it("keeps the last state while the repository is away, says so once, and comes b
     await world.clock.advance(waitMs - 1);
     expect(git.resolves).toBe(index + 2);
     await world.clock.advance(1);
-    await vi.waitFor(() => expect(git.resolves).toBe(index + 3));
-    await vi.waitFor(() =>
-      expect(world.follower.report().checkedAt).toBe(new Date(world.clock.now()).toISOString()),
+    await vi.waitFor(() => expect(git.resolves).toBe(index + 3), PATIENT);
+    await vi.waitFor(
+      () =>
+        expect(world.follower.report().checkedAt).toBe(new Date(world.clock.now()).toISOString()),
+      PATIENT,
     );
   }
   expect(world.events("SpecsGitFailed")).toEqual([
@@ -301,7 +304,7 @@ it("converges after a stop in the middle of the files", async () => {
   await world.restart();
   expect(await world.marker()).toMatchObject({ commit: first });
   world.follower.start();
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit));
+  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), PATIENT);
   await world.scanTwice();
   expect(await world.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/c.yaml"]);
   expect(world.apps).toEqual(["a", "c"]);
@@ -317,7 +320,7 @@ it("shows the commit of the last run before the repository has answered", async 
   git.failure = unreachable();
   await world.restart();
   world.follower.start();
-  await vi.waitFor(() => expect(world.follower.report().state).toBe("failing"));
+  await vi.waitFor(() => expect(world.follower.report().state).toBe("failing"), PATIENT);
   expect(world.follower.report()).toMatchObject({
     commit: git.commit,
     appliedAt: "2030-01-01T00:00:00.000Z",
@@ -359,7 +362,7 @@ it("looks at once when it hears of a push to its repository", async () => {
   expect(follower.pushed(["git@git.example:team/shop.git"], "refs/heads/next")).toBe(false);
   expect(git.resolves).toBe(1);
   expect(follower.pushed(["git@git.example:team/shop.git"], "refs/heads/main")).toBe(true);
-  await vi.waitFor(() => expect(follower.report().commit).toBe(git.commit));
+  await vi.waitFor(() => expect(follower.report().commit).toBe(git.commit), PATIENT);
 });
 
 it("runs one round at a time; a sync that comes meanwhile gets one of its own", async () => {
@@ -374,7 +377,7 @@ it("runs one round at a time; a sync that comes meanwhile gets one of its own", 
     atOnce -= 1;
   };
   const first = world.sync();
-  await vi.waitFor(() => expect(git.checkouts).toBe(1));
+  await vi.waitFor(() => expect(git.checkouts).toBe(1), PATIENT);
   const others = await Promise.all([world.sync(), world.sync(), world.sync()]);
   await first;
   expect(git.checkouts).toBe(2);
@@ -389,5 +392,5 @@ it("gives a caller of sync that goes away no more to wait for", async () => {
   const sync = world.follower.sync(gone.signal);
   gone.abort();
   await expect(sync).rejects.toThrow(/abort/);
-  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit));
+  await vi.waitFor(() => expect(world.follower.report().commit).toBe(git.commit), PATIENT);
 });

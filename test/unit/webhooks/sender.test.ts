@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import { expect, it, vi } from "vitest";
+import { PATIENT } from "../../support/patience.ts";
 import { Receiver } from "../../support/receiver.ts";
 import { SECRET, WebhookWorld } from "./webhook-world.ts";
 
@@ -107,7 +108,7 @@ it("gives a receiver ten seconds, and does not wait for the end of a body", asyn
   receiver.script.push("hang", { status: 200, body: "x".repeat(64 * 1024), endless: true });
   const hook = world.hook(receiver.url);
   world.sender.test(hook.id);
-  await vi.waitFor(() => expect(receiver.received).toHaveLength(1));
+  await vi.waitFor(() => expect(receiver.received).toHaveLength(1), PATIENT);
   await world.clock.advance(9_999);
   expect(world.deliveries(hook)[0]?.attempts).toBe(0);
   await world.clock.advance(1);
@@ -144,7 +145,7 @@ it("holds nobody up for a slow receiver", async () => {
     world.sender.test(slowHook.id);
     world.sender.test(quickHook.id);
   }
-  await vi.waitFor(() => expect(quick.received).toHaveLength(5));
+  await vi.waitFor(() => expect(quick.received).toHaveLength(5), PATIENT);
   expect(slow.received).toHaveLength(1);
 });
 
@@ -159,7 +160,7 @@ it("keeps the order while a receiver is away for a moment", async () => {
   await world.clock.advance(9_999);
   expect(receiver.received).toHaveLength(1);
   await world.clock.advance(1);
-  await vi.waitFor(() => expect(receiver.received).toHaveLength(4));
+  await vi.waitFor(() => expect(receiver.received).toHaveLength(4), PATIENT);
   const ids = receiver.payloads.slice(1).map((payload) => payload["id"]);
   expect(ids).toEqual(sent.map(({ id }) => id));
 });
@@ -171,14 +172,20 @@ it("lets others pass one that a receiver cannot take", async () => {
   const hook = world.hook(receiver.url);
   const bad = world.sender.test(hook.id);
   for (const waitMs of [10_000, 60_000]) {
-    await vi.waitFor(() => expect(world.deliveries(hook)[0]?.message).toBe("answered 400"));
+    await vi.waitFor(
+      () => expect(world.deliveries(hook)[0]?.message).toBe("answered 400"),
+      PATIENT,
+    );
     const before = receiver.received.length;
     await world.clock.advance(waitMs);
-    await vi.waitFor(() => expect(receiver.received).toHaveLength(before + 1));
+    await vi.waitFor(() => expect(receiver.received).toHaveLength(before + 1), PATIENT);
   }
   await world.attempts(hook, 3);
   const good = world.sender.test(hook.id);
-  await vi.waitFor(() => expect(world.store.webhooks.delivery(good.id)?.state).toBe("delivered"));
+  await vi.waitFor(
+    () => expect(world.store.webhooks.delivery(good.id)?.state).toBe("delivered"),
+    PATIENT,
+  );
   expect(world.store.webhooks.delivery(bad.id)).toMatchObject({ state: "pending", attempts: 3 });
 });
 
@@ -190,7 +197,7 @@ it("sends again what a person asks for, with the same id", async () => {
   const { id } = world.sender.test(hook.id);
   await world.attempts(hook, 1);
   expect(world.sender.redeliver(hook.id, id)).toMatchObject({ state: "pending", attempts: 0 });
-  await vi.waitFor(() => expect(receiver.received).toHaveLength(2));
+  await vi.waitFor(() => expect(receiver.received).toHaveLength(2), PATIENT);
   expect(receiver.received[1]?.body).toBe(receiver.received[0]?.body);
   expect(() => world.sender.redeliver(hook.id, "none")).toThrow(/no such delivery/);
   expect(() => world.sender.redeliver("none", id)).toThrow(/no such webhook/);
@@ -220,7 +227,7 @@ it("ends at once while a receiver hangs, and sends it anew at the next start", a
   receiver.script.push("hang");
   const hook = world.hook(receiver.url);
   world.sender.test(hook.id);
-  await vi.waitFor(() => expect(receiver.received).toHaveLength(1));
+  await vi.waitFor(() => expect(receiver.received).toHaveLength(1), PATIENT);
   await world.restart();
   expect((await world.attempts(hook, 1)).state).toBe("delivered");
   expect(receiver.received[1]?.body).toBe(receiver.received[0]?.body);

@@ -3,6 +3,7 @@ import { silentLogger } from "../../../src/base/logger.ts";
 import { WebhookSender } from "../../../src/controller/webhooks/sender.ts";
 import type { WebhookEvent } from "../../../src/resources/webhook-events.ts";
 import type { DeliveryRecord, Store, WebhookRecord } from "../../../src/store/store.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { openTestStore } from "../../support/store.ts";
 
 export const SECRET = "kept between the two of us";
@@ -43,7 +44,7 @@ export class WebhookWorld implements AsyncDisposable {
       if (delivery?.attempts !== count)
         throw new Error(`${delivery?.attempts} attempts: ${delivery?.message}`);
       return delivery;
-    });
+    }, PATIENT);
   }
 
   /** Ends sender and store and opens both anew. */

@@ -2,6 +2,7 @@
 import { EventEmitter } from "node:events";
 import { expect, test, vi } from "vitest";
 import { openFdTransport } from "../../../../src/base/session-bus/fd-transport.ts";
+import { PATIENT } from "../../../support/patience.ts";
 
 interface Chunk {
   readonly data: Buffer;
@@ -90,7 +91,7 @@ test("a write that fails ends the connection, and nobody waits any more", async 
   });
   transport.write(Buffer.from("waits"), [], () => events.push("first"));
   transport.write(Buffer.from("fails"), [], () => events.push("second"));
-  await vi.waitFor(() => expect(events).toEqual(["first", "second", "closed"]));
+  await vi.waitFor(() => expect(events).toEqual(["first", "second", "closed"]), PATIENT);
   transport.write(Buffer.from("late"), [], () => events.push("late"));
   expect(events.at(-1)).toBe("late");
   expect(transport.pendingBytes).toBe(0);

@@ -7,6 +7,7 @@ import { buildMetrics } from "../../../../src/controller/build/build-metrics.ts"
 import { imageLabels, imageOrigin } from "../../../../src/controller/labels.ts";
 import { DEPLOYED_AT, SOURCE_REVISION } from "../../../../src/resources/resource.ts";
 import { BuildBench, commitOf, REPOSITORY, writeFiles } from "../../../support/build-bench.ts";
+import { PATIENT } from "../../../support/patience.ts";
 
 const TOKEN = "planted-token-8c1f";
 
@@ -165,12 +166,14 @@ describe("a build", () => {
     const app = bench.apply("web");
     const source = await bench.resolved(app);
     bench.service.ensure(app, source);
-    await vi.waitFor(() =>
-      expect(bench.service.ensure(app, source)).toEqual({
-        type: "running",
-        id: 1,
-        message: "step 2 of 2: RUN npm ci",
-      }),
+    await vi.waitFor(
+      () =>
+        expect(bench.service.ensure(app, source)).toEqual({
+          type: "running",
+          id: 1,
+          message: "step 2 of 2: RUN npm ci",
+        }),
+      PATIENT,
     );
     expect(bench.builder.runs).toHaveLength(1);
   });
@@ -280,7 +283,7 @@ describe("a build that fails", () => {
     const app = bench.apply("web");
     const source = await bench.resolved(app);
     bench.service.ensure(app, source);
-    await vi.waitFor(() => expect(bench.builder.runs[0]?.ended).toBe("running"));
+    await vi.waitFor(() => expect(bench.builder.runs[0]?.ended).toBe("running"), PATIENT);
     await bench.clock.advance(600_000);
     expect(await bench.ended(app, source)).toMatchObject({
       reason: "BuildTimedOut",
@@ -304,7 +307,7 @@ describe("the queue", () => {
       { type: "queued", id: 2, message: "waits for another build to end" },
       { type: "queued", id: 3, message: "waits for 2 other builds to end" },
     ]);
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
     bench.builder.script = {};
     expect(await bench.service.cancel(1)).toBe(true);
     expect(await bench.ended(at(apps, 1), at(sources, 1))).toMatchObject({ type: "succeeded" });
@@ -319,7 +322,7 @@ describe("the queue", () => {
     const app = bench.apply("web");
     const first = await bench.resolved(app);
     bench.service.ensure(app, first);
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
     const second = { revision: commitOf("b"), image: "berth-0123abcd/web:b" };
     const third = { revision: commitOf("c"), image: "berth-0123abcd/web:c" };
     bench.builder.script = {};
@@ -354,7 +357,7 @@ describe("the queue", () => {
     const app = bench.apply("web");
     const source = await bench.resolved(app);
     bench.service.ensure(app, source);
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
     expect(await bench.service.cancel(1)).toBe(true);
     expect(bench.service.ensure(app, source)).toMatchObject({
       type: "failed",
@@ -374,7 +377,7 @@ describe("the log", () => {
     const app = bench.apply("web");
     bench.service.ensure(app, await bench.resolved(app));
     const reader = bench.lines(1, true);
-    await vi.waitFor(async () => expect(await bench.lines(1)).toContain("working"));
+    await vi.waitFor(async () => expect(await bench.lines(1)).toContain("working"), PATIENT);
     const late = bench.lines(1, true);
     await bench.service.cancel(1);
     const lines = await reader;
@@ -431,24 +434,28 @@ describe("the log", () => {
     const app = bench.apply("web", { source: { git } });
     const source = await bench.resolved(app);
     bench.service.ensure(app, source);
-    await vi.waitFor(() =>
-      expect(bench.service.ensure(app, source)).toMatchObject({
-        message: "step 1 of 1: RUN login (secret)",
-      }),
+    await vi.waitFor(
+      () =>
+        expect(bench.service.ensure(app, source)).toMatchObject({
+          message: "step 1 of 1: RUN login (secret)",
+        }),
+      PATIENT,
     );
   });
 
   test("of a credential that is not there says how to make it", async () => {
     const git = { url: REPOSITORY, ref: "main", credential: "deploy" };
     const app = bench.apply("web", { source: { git } });
-    await vi.waitFor(() =>
-      expect(bench.service.source(app)).toEqual({
-        type: "failed",
-        reason: "GitDenied",
-        message:
-          'source.git.credential names Secret "deploy", which is not there; create it with: berth secrets set deploy token=TOKEN',
-        terminal: true,
-      }),
+    await vi.waitFor(
+      () =>
+        expect(bench.service.source(app)).toEqual({
+          type: "failed",
+          reason: "GitDenied",
+          message:
+            'source.git.credential names Secret "deploy", which is not there; create it with: berth secrets set deploy token=TOKEN',
+          terminal: true,
+        }),
+      PATIENT,
     );
     bench.secret("deploy", { token: TOKEN });
     await bench.resolved(app);

@@ -13,6 +13,7 @@ import { protectedFrom } from "../../../../src/controller/build/protected.ts";
 import { SOURCE_REVISION } from "../../../../src/resources/resource.ts";
 import { emptyMemory, type ReconcilerMemory } from "../../../../src/resources/status.ts";
 import { BuildBench, commitOf } from "../../../support/build-bench.ts";
+import { PATIENT } from "../../../support/patience.ts";
 
 const MIB = 2 ** 20;
 const HOUR_MS = 3_600_000;
@@ -32,7 +33,7 @@ describe("after a crash", () => {
     const source = await bench.resolved(app);
     bench.service.ensure(app, source);
     bench.service.ensure(bench.apply("next"), await bench.resolved(bench.apply("next")));
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
     const dir = join(bench.dataDir, "builds");
     expect(readdirSync(dir).toSorted()).toEqual(["1", "1.log", "2.log"]);
     writeFileSync(join(dir, "77.log"), "of a build that no record tells of\n");
@@ -53,7 +54,7 @@ describe("after a crash", () => {
     const app = bench.apply("web");
     const source = await bench.resolved(app);
     bench.service.ensure(app, source);
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
     await bench.service[Symbol.asyncDispose]();
     expect(bench.store.builds.get(1)?.state).toBe("abandoned");
     expect(bench.builder.runs[0]?.ended).toBe("cancelled");
@@ -70,7 +71,7 @@ describe("after a crash", () => {
     const { image } = await bench.resolved(app);
     bench.store.ownedImages.remove(image, "web");
     await bench.service.start();
-    await vi.waitFor(() => expect(bench.store.ownedImages.list("web")).toEqual([image]));
+    await vi.waitFor(() => expect(bench.store.ownedImages.list("web")).toEqual([image]), PATIENT);
   });
 });
 
@@ -81,8 +82,9 @@ test("a build whose image was made before the kill has succeeded, says its recor
   bench.store.builds.mark(1, "running");
   bench.kill();
   await bench.service.start();
-  await vi.waitFor(() =>
-    expect(bench.store.builds.get(1)).toMatchObject({ state: "succeeded", message: null }),
+  await vi.waitFor(
+    () => expect(bench.store.builds.get(1)).toMatchObject({ state: "succeeded", message: null }),
+    PATIENT,
   );
   expect((await bench.lines(1)).at(-1)).toMatch(/^==> built berth-0123abcd\/web:/);
   expect(bench.woken).toContain("web");
@@ -92,12 +94,12 @@ test("a build that was cut off before it had an image stays abandoned", async ()
   bench.builder.script = { hangs: true };
   const app = bench.apply("web");
   bench.service.ensure(app, await bench.resolved(app));
-  await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+  await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
   bench.kill();
   bench.builder.script = {};
   await bench.service.start();
   expect(await bench.built(app)).toEqual({ type: "succeeded", id: 2 });
-  await vi.waitFor(() => expect(bench.store.ownedImages.list("web")).toHaveLength(1));
+  await vi.waitFor(() => expect(bench.store.ownedImages.list("web")).toHaveLength(1), PATIENT);
   expect(bench.store.builds.get(1)?.state).toBe("abandoned");
 });
 
@@ -174,7 +176,10 @@ describe("collection", () => {
     bench.engine.held.set("mine:1", { id: image?.id ?? "", image: {} });
     bench.newService(limited({ keep: 1, diskBytesMax: 1 }));
     await bench.service.start();
-    await vi.waitFor(() => expect(bench.runtime.calls.byName.get("listImages")).toBeGreaterThan(2));
+    await vi.waitFor(
+      () => expect(bench.runtime.calls.byName.get("listImages")).toBeGreaterThan(2),
+      PATIENT,
+    );
     await bench.clock.settle();
     const names = [...bench.engine.held.keys()].toSorted();
     expect(names).toEqual([...images, "mine:1", "nginx:1"].toSorted());
@@ -204,10 +209,12 @@ describe("collection", () => {
       bench.clock.now() / 1000,
     );
     await bench.service.start();
-    await vi.waitFor(async () =>
-      expect((await bench.archives.list()).map(({ digest }) => digest).toSorted()).toEqual(
-        [named, inRevision, fresh].toSorted(),
-      ),
+    await vi.waitFor(
+      async () =>
+        expect((await bench.archives.list()).map(({ digest }) => digest).toSorted()).toEqual(
+          [named, inRevision, fresh].toSorted(),
+        ),
+      PATIENT,
     );
   });
 
@@ -259,7 +266,10 @@ describe("collection", () => {
       writeFileSync(join(bench.dataDir, "builds", `${id}.log`), "over\n");
     }
     expect(await bench.built(app)).toMatchObject({ type: "succeeded" });
-    await vi.waitFor(() => expect(readdirSync(join(bench.dataDir, "builds"))).toHaveLength(50));
+    await vi.waitFor(
+      () => expect(readdirSync(join(bench.dataDir, "builds"))).toHaveLength(50),
+      PATIENT,
+    );
     const records = bench.store.builds.list({ app: "web", limit: 100 });
     expect(records.map(({ id }) => id)).toEqual(Array.from({ length: 50 }, (_, at) => 61 - at));
   });
@@ -283,7 +293,7 @@ describe("an app that is deleted", () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web", { source: { archive: own } });
     bench.service.ensure(app, await bench.resolved(app));
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(2));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(2), PATIENT);
     await bench.service.forget("web");
     expect(bench.builder.runs[1]?.ended).toBe("cancelled");
     expect(bench.store.builds.list({ app: "web", limit: 9 })).toEqual([]);

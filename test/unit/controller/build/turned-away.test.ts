@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { AppSpec } from "../../../../src/resources/app.ts";
 import { DEPLOYED_AT } from "../../../../src/resources/resource.ts";
 import { BuildBench, commitOf, REPOSITORY } from "../../../support/build-bench.ts";
+import { PATIENT } from "../../../support/patience.ts";
 
 const other: AppSpec = { source: { git: { url: REPOSITORY, ref: "other" } } };
 
@@ -25,7 +26,10 @@ describe("a source that an app turns away from and comes back to", () => {
   test("is looked at anew after a source that led nowhere", async () => {
     await bench.resolved(bench.apply("web"));
     const lost = bench.apply("web", other);
-    await vi.waitFor(() => expect(bench.service.source(lost)).toMatchObject({ type: "failed" }));
+    await vi.waitFor(
+      () => expect(bench.service.source(lost)).toMatchObject({ type: "failed" }),
+      PATIENT,
+    );
     bench.git.refs.set("main", commitOf("b"));
     expect(await bench.resolved(bench.apply("web"))).toMatchObject({ revision: commitOf("b") });
   });
@@ -45,7 +49,7 @@ describe("a source that an app turns away from and comes back to", () => {
     const app = bench.apply("web");
     bench.service.source(app);
     bench.apply("web", other);
-    await vi.waitFor(() => expect(bench.git.remotes).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.git.remotes).toHaveLength(1), PATIENT);
     bench.git.refs.set("main", commitOf("b"));
     expect(await bench.resolved(bench.apply("web"))).toMatchObject({ revision: commitOf("b") });
   });
@@ -64,7 +68,7 @@ describe("a source that an app turns away from and comes back to", () => {
     const app = bench.apply("web");
     const source = await bench.resolved(app);
     bench.service.ensure(app, source);
-    await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("failed"));
+    await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("failed"), PATIENT);
     bench.apply("web", other);
     const again = bench.apply("web");
     bench.builder.script = {};
@@ -87,11 +91,12 @@ describe("a build that the app has no use for any more", () => {
       const app = bench.apply(name);
       bench.service.ensure(app, await bench.resolved(app));
     }
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
     for (const name of ["two", "one"]) bench.apply(name, spec);
     for (const id of [1, 2]) {
-      await vi.waitFor(() =>
-        expect(bench.store.builds.get(id)).toMatchObject({ state: "cancelled", message }),
+      await vi.waitFor(
+        () => expect(bench.store.builds.get(id)).toMatchObject({ state: "cancelled", message }),
+        PATIENT,
       );
     }
     expect(bench.builder.runs.map(({ ended }) => ended)).toEqual(["cancelled"]);
@@ -103,9 +108,9 @@ describe("a build that the app has no use for any more", () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     bench.service.ensure(app, await bench.resolved(app));
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
     bench.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
-    await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("cancelled"));
+    await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("cancelled"), PATIENT);
   });
 
   test("goes on where the app is stopped, or deployed once more from the same source", async () => {
@@ -113,7 +118,7 @@ describe("a build that the app has no use for any more", () => {
     const app = bench.apply("web");
     const source = await bench.resolved(app);
     bench.service.ensure(app, source);
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1));
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), PATIENT);
     bench.apply("web", { ...app.spec, running: false });
     const again = bench.apply("web", app.spec, { [DEPLOYED_AT]: "2030-01-01T00:00:00Z" });
     expect(bench.service.ensure(again, await bench.resolved(again))).toMatchObject({ id: 1 });

@@ -16,6 +16,7 @@ import {
   AssistantSupervisor,
   type SupervisorOptions,
 } from "../../../../../src/controller/models/assistant/supervisor.ts";
+import { PATIENT } from "../../../../support/patience.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const SCRIPT = join(import.meta.dirname, "../../../../support/scripted-assistant.mjs");
@@ -250,7 +251,7 @@ describe("an assistant that an earlier process started", () => {
     expect(supervisor.report()).toMatchObject({ pid, starts: 1, url: "http://127.0.0.1:7777" });
     expect(reasons()).toEqual(["AssistantTakenOver"]);
     const disposed = supervisor[Symbol.asyncDispose]();
-    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0));
+    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0), PATIENT);
     // It is looked for until it is gone.
     await clock.advance(50);
     await disposed;
@@ -262,7 +263,7 @@ describe("an assistant that an earlier process started", () => {
     const supervisor = supervise();
     await state(supervisor, "up");
     process.kill(pid, "SIGKILL");
-    await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"));
+    await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), PATIENT);
     await clock.advance(2_000);
     await state(supervisor, "waiting");
     expect(supervisor.report().message).toContain("it is started again after 1 s");
@@ -308,7 +309,7 @@ test("one that was taken over and does not end is killed after four seconds", as
   }, 10_000);
   expect(clock.now() - since).toBeGreaterThanOrEqual(4_000);
   // Its parent, which is this test, hears of it a moment later.
-  await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"));
+  await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), PATIENT);
   expect(isThere(pid)).toBe(false);
 });
 
@@ -332,7 +333,7 @@ describe("an assistant of somebody else", () => {
     const supervisor = supervise();
     await state(supervisor, "foreign");
     process.kill(pid, "SIGTERM");
-    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0));
+    await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0), PATIENT);
     await clock.advance(2_000);
     await state(supervisor, "up");
     expect(supervisor.report().pid).not.toBe(pid);
