@@ -38,6 +38,14 @@ export async function play(
   }
 }
 
+/** Waits until more can be written, or nobody is there any more. */
+async function roomIn(response: ServerResponse): Promise<void> {
+  const over = new AbortController();
+  const { signal } = over;
+  const either = [once(response, "drain", { signal }), once(response, "close", { signal })];
+  await Promise.race(either).finally(() => over.abort());
+}
+
 async function streamed(
   turn: ChatTurn,
   request: ProviderRequest,
@@ -50,7 +58,7 @@ async function streamed(
     sent = new Promise((resolve) => {
       isRoom = response.write(`data: ${data}\n\n`, () => resolve());
     });
-    if (!isRoom) await Promise.race([once(response, "drain"), once(response, "close")]);
+    if (!isRoom) await roomIn(response);
   };
   const chunk = (delta: unknown, finish: string | null = null) =>
     JSON.stringify({
