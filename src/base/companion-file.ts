@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
-import { Ajv, type ErrorObject } from "ajv";
+import type { ErrorObject } from "ajv";
 import { type Static, Type } from "typebox";
 import { ConfigError } from "./config-error.ts";
 import { readConfigYaml } from "./config-yaml.ts";
 import { nearest } from "./nearest.ts";
+import { Shape } from "./shape.ts";
 
 /** A name that can stand in a label of provenance: `file:notes`. */
 const NAME = "^[a-z0-9][a-z0-9_.-]{0,63}$";
@@ -58,9 +59,7 @@ const CompanionDocument = Type.Object(
   strict,
 );
 
-const validate = new Ajv({ allErrors: true }).compile<Static<typeof CompanionDocument>>(
-  CompanionDocument,
-);
+const shape = new Shape<Static<typeof CompanionDocument>>(CompanionDocument, { allErrors: true });
 
 /** What each key takes, for whoever wrote something else. */
 const expectations: { readonly [key: string]: string } = {
@@ -123,7 +122,7 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
   if (text.length > FILE_BYTES_MAX)
     throw new ConfigError(`the companion's settings ${file} are larger than 1 MiB`);
   const { value, at } = readConfigYaml(text, file);
-  if (!validate(value)) throw wrong(validate.errors ?? [], at);
+  if (!shape.fits(value)) throw wrong(shape.errors, at);
   const index = (value.index ?? []).map((one) => ({
     name: one.name,
     path: pathOf(one.path, file, homeDirectory),

@@ -1,16 +1,17 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import path from "node:path";
-import { Ajv, type ErrorObject } from "ajv";
+import type { ErrorObject } from "ajv";
 import { ConfigError } from "./config-error.ts";
 import { ConfigFile, type ConfigKey, secrets, settings } from "./config-schema.ts";
 import { readConfigYaml } from "./config-yaml.ts";
 import { messageOf } from "./errors.ts";
 import { nearest } from "./nearest.ts";
+import { Shape } from "./shape.ts";
 
 /** No config file of a person is near this; a larger file is another file named by mistake. */
 const FILE_BYTES_MAX = 1_048_576;
 
-const validate = new Ajv({ allErrors: true }).compile(ConfigFile);
+const shape = new Shape<ConfigFile>(ConfigFile, { allErrors: true });
 
 /**
  * The settings of one file as written. Undefined where there is no such file; an empty file holds
@@ -39,8 +40,8 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     throw new ConfigError(`the config file ${file} is larger than 1 MiB`);
 
   const { value, at } = readConfigYaml(text, file);
-  if (!validate(value)) {
-    const problems = (validate.errors ?? []).map((error) => explain(error, value, at));
+  if (!shape.fits(value)) {
+    const problems = shape.errors.map((error) => explain(error, value, at));
     throw new ConfigError(
       problems.length === 0 ? `${file} is not valid` : problems.join("\n"),
       `known keys: ${settings.map((setting) => setting.key).join(", ")}`,
@@ -60,7 +61,7 @@ function canEnter(folder: string): boolean {
 
 /** Undefined when the value may stand; otherwise what the key must be. */
 export function wrongValue(key: ConfigKey, value: string): string | undefined {
-  if (validate({ [key]: value })) return undefined;
+  if (shape.fits({ [key]: value })) return undefined;
   return settings.find((setting) => setting.key === key)?.expects ?? "text";
 }
 

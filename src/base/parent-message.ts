@@ -1,5 +1,5 @@
-import { Ajv } from "ajv";
 import { type Static, Type } from "typebox";
+import { Shape } from "./shape.ts";
 
 /** What a daemon tells the program that started it and looks after it. */
 const ParentMessage = Type.Union([
@@ -14,7 +14,7 @@ const ParentMessage = Type.Union([
 ]);
 export type ParentMessage = Static<typeof ParentMessage>;
 
-export const isParentMessage = new Ajv().compile<ParentMessage>(ParentMessage);
+export const parentMessage = new Shape<ParentMessage>(ParentMessage);
 
 /** Resolves when it is on its way; where the parent has gone, nobody has to know. */
 export function tellParent(message: ParentMessage): Promise<void> {

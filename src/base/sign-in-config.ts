@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
-import { Ajv, type ErrorObject } from "ajv";
+import type { ErrorObject } from "ajv";
 import { type Static, Type } from "typebox";
 import { ConfigError } from "./config-error.ts";
 import { nearest } from "./nearest.ts";
+import { Shape } from "./shape.ts";
 import { JsonFault, parseStrictJson } from "./strict-json.ts";
 
 const VARIABLE = "ASSISTANT_OAUTH_CONFIG";
@@ -34,9 +35,7 @@ const SignInDocument = Type.Object(
   strict,
 );
 
-const validate = new Ajv({ allErrors: true }).compile<Static<typeof SignInDocument>>(
-  SignInDocument,
-);
+const shape = new Shape<Static<typeof SignInDocument>>(SignInDocument, { allErrors: true });
 
 /** Keys by the place that they may stand in. */
 const known: { readonly [place: string]: readonly string[] } = {
@@ -120,8 +119,8 @@ function readDocument(file: string): Static<typeof SignInDocument> {
     if (error instanceof JsonFault) throw new ConfigError(`${file}: ${error.message}`);
     throw error;
   }
-  if (!validate(value)) {
-    const problems = (validate.errors ?? []).map((error) => `${file}: ${explain(error)}`);
+  if (!shape.fits(value)) {
+    const problems = shape.errors.map((error) => `${file}: ${explain(error)}`);
     throw new ConfigError([...new Set(problems)].join("\n"), "docs/remote-sign-in.md has the keys");
   }
   return value;

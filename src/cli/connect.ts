@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Ajv } from "ajv";
 import { type Static, Type } from "typebox";
 import { loadConfig } from "../base/config.ts";
 import type { Environment } from "../base/environment.ts";
 import { BerthError } from "../base/errors.ts";
+import { Shape } from "../base/shape.ts";
 import { type Credentials, readCredentials } from "./credentials.ts";
 import { isAlive } from "./process.ts";
 
@@ -20,7 +20,7 @@ export const ReadyFile = Type.Object({
 });
 export type ReadyFile = Static<typeof ReadyFile>;
 
-const isReadyFile = new Ajv().compile<ReadyFile>(ReadyFile);
+const readyFile = new Shape<ReadyFile>(ReadyFile);
 
 export interface Target {
   readonly url: string;
@@ -88,7 +88,7 @@ export function findTarget(options: TargetOptions): Target {
 export function readReadyFile(dataDir: string): ReadyFile | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(join(dataDir, "run/berth.json"), "utf8"));
-    return isReadyFile(value) ? value : undefined;
+    return readyFile.fits(value) ? value : undefined;
   } catch {
     return undefined;
   }

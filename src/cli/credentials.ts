@@ -1,10 +1,10 @@
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
-import { Ajv } from "ajv";
 import { type Static, Type } from "typebox";
 import type { Environment } from "../base/environment.ts";
 import { BerthError } from "../base/errors.ts";
+import { Shape } from "../base/shape.ts";
 
 const Saved = Type.Object({
   token: Type.String({ minLength: 1 }),
@@ -20,7 +20,7 @@ const Credentials = Type.Object({
 export type SavedLogin = Static<typeof Saved>;
 export type Credentials = Static<typeof Credentials>;
 
-const validate = new Ajv().compile<Credentials>(Credentials);
+const shape = new Shape<Credentials>(Credentials);
 
 /** $XDG_CONFIG_HOME/berth/credentials.json: servers by origin, as `berth login` saved them. */
 export function credentialsFile(environment: Environment): string {
@@ -40,7 +40,7 @@ export function readCredentials(environment: Environment): Credentials {
   }
   try {
     const value: unknown = JSON.parse(text);
-    if (validate(value)) return value;
+    if (shape.fits(value)) return value;
   } catch {
     // Said below, for both ways of being wrong.
   }

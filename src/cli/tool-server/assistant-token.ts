@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { Ajv } from "ajv";
 import { type Static, Type } from "typebox";
 import { BERTH_APPS_ID } from "../../base/berth-apps.ts";
 import { BerthError } from "../../base/errors.ts";
+import { Shape } from "../../base/shape.ts";
 import { writeDurably } from "../../base/whole-files.ts";
 import { ApiError } from "../../client/api-error.ts";
 import { type Client, createClient } from "../../client/client.ts";
@@ -24,7 +24,7 @@ const Kept = Type.Object({
 });
 type Kept = Static<typeof Kept>;
 
-const validate = new Ajv().compile<Kept>(JSON.parse(JSON.stringify(Kept)));
+const shape = new Shape<Kept>(Kept);
 
 /**
  * The assistant's own token for a server: scope `write`, which is the least that deploys. It is made at the
@@ -101,7 +101,7 @@ export class AssistantToken {
   async #kept(): Promise<Kept> {
     try {
       const value: unknown = JSON.parse(await readFile(this.#file, "utf8"));
-      if (validate(value)) return value;
+      if (shape.fits(value)) return value;
     } catch {
       // Not there, or not ours: a new one is made, and replaces it.
     }

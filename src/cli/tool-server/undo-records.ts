@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { Ajv } from "ajv";
 import { type Static, Type } from "typebox";
 import { BerthError } from "../../base/errors.ts";
+import { Shape } from "../../base/shape.ts";
 import { writeDurably } from "../../base/whole-files.ts";
 
 /** What a call found, and what it came to. Specs are as the API shows them: Secrets are references. */
@@ -29,7 +29,7 @@ const UndoRecord = Type.Object({
 export type AppSnapshot = Static<typeof Snapshot>;
 export type UndoRecord = Static<typeof UndoRecord>;
 
-const validate = new Ajv().compile<UndoRecord>(JSON.parse(JSON.stringify(UndoRecord)));
+const shape = new Shape<UndoRecord>(UndoRecord);
 
 /** A person takes back the last few calls; these are months of them. */
 const RECORDS_MAX = 1_000;
@@ -79,7 +79,7 @@ export class UndoRecords {
   async get(id: string): Promise<UndoRecord> {
     try {
       const value: unknown = JSON.parse(await readFile(this.#fileOf(id), "utf8"));
-      if (validate(value)) return value;
+      if (shape.fits(value)) return value;
     } catch {
       // Said below, for every way of not being there.
     }

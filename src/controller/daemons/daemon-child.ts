@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { type Clock, delay } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { messageOf } from "../../base/errors.ts";
-import { isParentMessage } from "../../base/parent-message.ts";
+import { parentMessage } from "../../base/parent-message.ts";
 
 /**
  * A daemon of Berth's as a process of our own. In a process group of its own, so that a Ctrl-C is ours to pass
@@ -42,7 +42,7 @@ export class DaemonChild {
     this.#child = child;
     let failure: string | undefined;
     child.on("message", (message) => {
-      if (!isParentMessage(message)) return;
+      if (!parentMessage.fits(message)) return;
       if (message.type === "ready") {
         options.onReady(message.url);
         return;

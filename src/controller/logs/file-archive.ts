@@ -1,13 +1,13 @@
 import { appendFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Ajv } from "ajv";
 import { Type } from "typebox";
 import { isAbort } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
+import { Shape } from "../../base/shape.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 import type { ArchivedLine, LogArchive } from "./archive.ts";
 
-const isLine = new Ajv().compile<ArchivedLine>(
+const shape = new Shape<ArchivedLine>(
   Type.Object({
     time: Type.String(),
     stream: Type.Union([Type.Literal("stdout"), Type.Literal("stderr")]),
@@ -112,7 +112,7 @@ export class FileLogArchive implements LogArchive {
 function archivedLine(text: string): ArchivedLine | undefined {
   try {
     const line: unknown = JSON.parse(text);
-    return isLine(line) ? line : undefined;
+    return shape.fits(line) ? line : undefined;
   } catch {
     return undefined;
   }

@@ -1,8 +1,9 @@
-import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
+import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import type { Static, TSchema } from "typebox";
 import { AssistantError } from "../../errors.ts";
 
-const ajv = new Ajv2020({ strict: false, verbose: true, coerceTypes: false });
+/** The schemas are our own: what checks schemas takes longer to compile than all of them. */
+const ajv = new Ajv2020({ strict: false, verbose: true, meta: false, validateSchema: false });
 
 /**
  * A check of one shape. Returns the value as that shape; throws AssistantError `invalid_request` that
@@ -13,8 +14,9 @@ export function checked<Schema extends TSchema>(
 ): (value: unknown, at: string) => Static<Schema> {
   // Through JSON: TypeBox keeps marks of its own on schemas.
   const plain: Record<string, unknown> = JSON.parse(JSON.stringify(schema));
-  const validate = ajv.compile<Static<Schema>>(plain);
+  let validate: ValidateFunction<Static<Schema>> | undefined;
   return (value, at) => {
+    validate ??= ajv.compile<Static<Schema>>(plain);
     if (validate(value)) return value;
     const error = validate.errors?.[0];
     throw error ? explained(error, at) : refused(at, "is not valid");

@@ -1,5 +1,5 @@
-import { Ajv, type ValidateFunction } from "ajv";
 import { type Static, Type } from "typebox";
+import { Shape } from "../../../base/shape.ts";
 import { notUnderstood } from "./control-calls.ts";
 import type { AssistantState, InspectedModel } from "./port.ts";
 
@@ -54,10 +54,9 @@ const Inspected = Type.Object({
   memory_bytes: Type.Object({ wanted: whole, least: whole }),
 });
 
-const ajv = new Ajv();
-const isIdentity = ajv.compile<Static<typeof Identity>>(Identity);
-const isState = ajv.compile<Static<typeof State>>(State);
-const isInspected = ajv.compile<Static<typeof Inspected>>(Inspected);
+const identity = new Shape<Static<typeof Identity>>(Identity);
+const wholeState = new Shape<Static<typeof State>>(State);
+const inspected = new Shape<Static<typeof Inspected>>(Inspected);
 
 export interface AssistantIdentity {
   readonly version: string;
@@ -70,12 +69,12 @@ export interface AssistantIdentity {
 
 /** Throws `engine_error` where it is not what an assistant says. */
 export function readIdentity(answer: unknown): AssistantIdentity {
-  const { version, pid, url, started_by: startedBy } = checked(answer, isIdentity);
+  const { version, pid, url, started_by: startedBy } = checked(answer, identity);
   return { version, pid, url, startedBy: startedBy ?? null };
 }
 
 export function readState(answer: unknown): AssistantState {
-  const state = checked(answer, isState);
+  const state = checked(answer, wholeState);
   return {
     version: state.version,
     pid: state.pid,
@@ -101,7 +100,7 @@ export function readState(answer: unknown): AssistantState {
 }
 
 export function readInspected(answer: unknown): InspectedModel {
-  const found = checked(answer, isInspected);
+  const found = checked(answer, inspected);
   return {
     architecture: found.architecture,
     name: found.name,
@@ -113,7 +112,8 @@ export function readInspected(answer: unknown): InspectedModel {
   };
 }
 
-function checked<T>(answer: unknown, is: ValidateFunction<T>): T {
-  if (is(answer)) return answer;
-  throw notUnderstood(new Error(ajv.errorsText(is.errors)));
+function checked<T>(answer: unknown, shape: Shape<T>): T {
+  if (shape.fits(answer)) return answer;
+  const [first] = shape.errors;
+  throw notUnderstood(new Error(`the answer's ${first?.instancePath} ${first?.message}`));
 }

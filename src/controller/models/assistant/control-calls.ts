@@ -1,8 +1,8 @@
 import { Agent, type IncomingMessage, request } from "node:http";
-import { Ajv } from "ajv";
 import { type Static, Type } from "typebox";
 import { assistantControlSocket } from "../../../base/assistant-paths.ts";
 import { BerthError, type ErrorCode, messageOf } from "../../../base/errors.ts";
+import { Shape } from "../../../base/shape.ts";
 import { timeLimit } from "../../../base/time-limit.ts";
 
 /** An answer tells of each model in some hundred bytes; more than this is no answer of the assistant. */
@@ -11,7 +11,7 @@ const ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 const ErrorBody = Type.Object({
   error: Type.Object({ code: Type.String(), message: Type.String() }),
 });
-const isErrorBody = new Ajv().compile<Static<typeof ErrorBody>>(ErrorBody);
+const errorBody = new Shape<Static<typeof ErrorBody>>(ErrorBody);
 
 /** Codes of the assistant that mean something of their own to us; any other is an `engine_error`. */
 const codes: Readonly<Record<string, ErrorCode>> = {
@@ -139,6 +139,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
 }
 
 function refusal(body: unknown, status: number): BerthError {
-  if (!isErrorBody(body)) return notUnderstood(new Error(`status ${status}: ${messageOf(body)}`));
+  if (!errorBody.fits(body))
+    return notUnderstood(new Error(`status ${status}: ${messageOf(body)}`));
   return new BerthError(codes[body.error.code] ?? "engine_error", body.error.message);
 }

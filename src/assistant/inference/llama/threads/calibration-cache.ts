@@ -2,8 +2,8 @@ import { createHash, randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
 import { join } from "node:path";
-import { Ajv } from "ajv";
 import type { Clock } from "../../../../base/clock.ts";
+import { Shape } from "../../../../base/shape.ts";
 import type { BatchCosts } from "../batch-plan.ts";
 import type { Calibration } from "./governor.ts";
 
@@ -12,7 +12,7 @@ export interface Measured extends Calibration {
   readonly batchCosts: BatchCosts;
 }
 
-const isMeasured = new Ajv().compile<Measured>({
+const measuredShape = new Shape<Measured>({
   type: "object",
   required: ["decodeThreads", "prefillThreads", "batchCosts"],
   properties: {
@@ -78,7 +78,7 @@ export class CalibrationCache {
   async #kept(modelDigest: string): Promise<Measured | undefined> {
     try {
       const found: unknown = JSON.parse(await readFile(this.#path(modelDigest), "utf8"));
-      return isMeasured(found) ? found : undefined;
+      return measuredShape.fits(found) ? found : undefined;
     } catch {
       return undefined;
     }
