@@ -3,7 +3,7 @@ import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 /**
  * What a value has to look like, by a schema of Berth's own (JSON Schema, draft 07). It is compiled with the first
  * value, since a process meets few of the shapes that it knows, and not held against the schema of schemas, which
- * takes longer to compile than all of them.
+ * takes longer to compile than any of them.
  */
 export class Shape<Value> {
   readonly #schema: object;

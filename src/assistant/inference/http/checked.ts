@@ -2,7 +2,7 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.
 import type { Static, TSchema } from "typebox";
 import { AssistantError } from "../../errors.ts";
 
-/** The schemas are our own: what checks schemas takes longer to compile than all of them. */
+/** The schemas are our own: the schema of schemas takes longer to compile than any of them. */
 const ajv = new Ajv2020({ strict: false, verbose: true, meta: false, validateSchema: false });
 
 /**
