@@ -77,8 +77,13 @@ async function takeBusName() {
   if (!address) return;
   const { default: dbus } = await import("dbus-next");
   const bus = dbus.sessionBus({ busAddress: address });
-  bus.on("error", () => process.exit(0)); // the session is over
+  const end = () => process.exit(0); // the session is over
+  bus.on("error", end);
+  bus._connection.on("end", end); // dbus-next itself does not tell
+  // No bus waits longer than this, and one that ends in the midst of it may end without a word.
+  const late = setTimeout(() => fail("the session bus does not answer"), 25_000);
   await bus.requestName(manifest.app_id, dbus.NameFlag.DO_NOT_QUEUE);
+  clearTimeout(late);
 }
 
 function isListenedTo(socketPath) {

@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
 import { statfs, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -21,6 +22,7 @@ describe("a disk that is full", () => {
   beforeEach(async () => {
     bytes = bytesOf(SIZE);
     world = await DownloadWorld.open({ [NAME]: bytes });
+    mkdirSync(world.dir);
     asRoot("mount", "-t", "tmpfs", "-o", "size=32m,mode=700", "tmpfs", world.dir);
   });
 

@@ -323,7 +323,7 @@ describe("collect", () => {
 async function localWorld(sha256: string | null) {
   const bytes = bytesOf(MIB);
   const world = await DownloadWorld.open({});
-  const path = join(world.dir, "..", `local-${sha256Of(bytes)}.gguf`);
+  const path = join(world.root, "local.gguf");
   await writeFile(path, bytes);
   const model: ResolvedModel = {
     key: "local",

@@ -4,7 +4,16 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ModelDisk } from "../../src/controller/models/files/model-disk.ts";
 import type { ResolvedModel } from "../../src/controller/models/hub/port.ts";
-import { bytesOf, DownloadWorld, MIB, never, readStored, watching, withFile } from "./world.ts";
+import {
+  bytesOf,
+  DownloadWorld,
+  MIB,
+  never,
+  quickLimits,
+  readStored,
+  watching,
+  withFile,
+} from "./world.ts";
 
 const SIZE = 12 * MIB;
 const NAME = "m.gguf";
@@ -92,12 +101,14 @@ describe("two models of one content", () => {
       withFile(model, { location: { type: "url", url } }),
     );
     if (!without || !withToken) throw new Error("two models");
-    const results = await Promise.allSettled([
-      disk.download(without, watching(), never),
-      disk.download(withToken, watching(world.hub.token), never),
-    ]);
-    expect(results[0]).toMatchObject({ status: "rejected", reason: { code: "hub_denied" } });
-    expect(results[1]).toMatchObject({ status: "fulfilled" });
+    // The refusal comes with the second request, when both wait for it.
+    world.hub.faults.add({ on: "files", type: "hang", times: 1 });
+    disk = world.disk({ limits: { ...quickLimits, stallMs: 2_000 } });
+    const leading = disk.download(without, watching(), never).catch((error: unknown) => error);
+    await expect.poll(() => world.hub.requests.length, { interval: 5 }).toBe(1);
+    const { path } = await disk.download(withToken, watching(world.hub.token), never);
+    expect((await readStored(path)).equals(bytes)).toBe(true);
+    expect(await leading).toMatchObject({ code: "hub_denied" });
   });
 });
 

@@ -19,6 +19,8 @@ const REPOSITORY = "org/model";
 /** A hub with one repository, and a disk for models. */
 export class DownloadWorld implements AsyncDisposable {
   readonly hub: Hub;
+  /** For whatever a test has beside the models. */
+  readonly root: string;
   readonly dir: string;
   readonly #disks: ModelDisk[] = [];
 
@@ -28,9 +30,10 @@ export class DownloadWorld implements AsyncDisposable {
     return new DownloadWorld(hub, await mkdtemp(join(tmpdir(), "berth-models-")));
   }
 
-  private constructor(hub: Hub, dir: string) {
+  private constructor(hub: Hub, root: string) {
     this.hub = hub;
-    this.dir = dir;
+    this.root = root;
+    this.dir = join(root, "models");
   }
 
   /** A disk on the same folder each time, as after a restart. */
@@ -78,7 +81,7 @@ export class DownloadWorld implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const disk of this.#disks) await disk[Symbol.asyncDispose]();
     await this.hub[Symbol.asyncDispose]();
-    await rm(this.dir, { recursive: true, force: true });
+    await rm(this.root, { recursive: true, force: true });
   }
 }
 

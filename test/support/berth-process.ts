@@ -14,7 +14,7 @@ import type { Kind } from "../../src/resources/kinds.ts";
 import type { AppDetails, ConditionView } from "../../src/resources/wire/apps.ts";
 import { dockerClient, dockerHost } from "./engine.ts";
 import { sweep, trackInstance } from "./engine-runs.ts";
-import { descendantsOf, isProcessAlive, processesNaming } from "./processes.ts";
+import { descendantsOf, isProcessAlive, killProcess, processesNaming } from "./processes.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");
 /** A start takes a second or two; on a machine that runs all tests at once, several times that. */
@@ -388,7 +388,7 @@ export class BerthProcess implements AsyncDisposable {
     const assistants = await processesNaming(join(this.dataDir, "assistant"));
     const caddy = await this.caddyPid();
     const left = [...(caddy === undefined ? [] : [caddy]), ...assistants, ...started];
-    for (const process of left) endProcess(process);
+    for (const process of left) killProcess(process);
     // They write to what is removed next.
     while (left.some(isProcessAlive)) await pause(10);
     if (!this.#options.docker)
@@ -398,14 +398,6 @@ export class BerthProcess implements AsyncDisposable {
 
   #failure(why: string): Error {
     return new Error(`berth: ${why}\n${this.log()}`);
-  }
-}
-
-function endProcess(pid: number): void {
-  try {
-    process.kill(pid, "SIGKILL");
-  } catch {
-    // It has ended already.
   }
 }
 

@@ -63,9 +63,9 @@ export class IngressWorld implements AsyncDisposable {
     } = {},
   ): Promise<IngressWorld> {
     const [httpPort = 0, httpsPort = 0] = await freePorts(2);
-    const { https, ...others } = options;
+    const { https, dataDir, ...others } = options;
     const world = new IngressWorld({
-      dataDir: mkdtempSync(join(tmpdir(), "berth-ingress-")),
+      dataDir: dataDir ?? mkdtempSync(join(tmpdir(), "berth-ingress-")),
       httpPort,
       httpsPort: https ? httpsPort : undefined,
       ...others,

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type Docker from "dockerode";
 import { type Isolation, startDockerd, stopDockerd } from "../../scripts/engine.mjs";
 import { connectTo } from "./engine-client.ts";
+import { killProcess, processesRootedBelow } from "./processes.ts";
 
 /** An engine for one test, which may stop it: nobody else's containers are on it. */
 export class OwnEngine implements AsyncDisposable {
@@ -94,6 +95,8 @@ export class OwnEngine implements AsyncDisposable {
     // The bridges of networks outlive an engine that still has them.
     await this.docker.pruneNetworks().catch(() => {});
     await this.stop();
+    // A step of a build outlives an engine that gave up waiting for it.
+    for (const pid of await processesRootedBelow(this.#dir)) killProcess(pid);
     await rm(this.#dir, { recursive: true, force: true });
   }
 }

@@ -4,6 +4,7 @@ import { chown, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
+import { killProcess, processesWith } from "./processes.ts";
 
 /** How a client program ended. */
 export interface ClientRun {
@@ -88,6 +89,9 @@ export class TestSessionBus implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const monitor of this.#monitors) await ended(monitor, "SIGTERM");
     await ended(this.#daemon, "SIGTERM");
+    // What it has started may be about to connect still, and would not hear of its end.
+    const starter = `DBUS_STARTER_ADDRESS=unix:path=${this.#dir}/`;
+    for (const pid of await processesWith(starter)) killProcess(pid);
     await rm(this.#dir, { recursive: true, force: true });
   }
 
