@@ -53,7 +53,7 @@ describe("the daemon", () => {
     child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
     try {
       // The first thing that it makes.
-      await expect.poll(() => readdir(dataDir), { timeout: 10_000, interval: 2 }).toContain("run");
+      await expect.poll(() => readdir(dataDir), { interval: 2 }).toContain("run");
       child.kill("SIGTERM");
       expect(await ended).toBe(0);
       expect(said).toBe("");
@@ -104,7 +104,7 @@ describe("the engine", () => {
     const [engine] = await childrenOf(daemon.pid);
     for await (const _ of stream) break;
     await daemon.stop("SIGKILL");
-    await expect.poll(() => isRunning(engine ?? 0), { timeout: 10_000 }).toBe(false);
+    await expect.poll(() => isRunning(engine ?? 0)).toBe(false);
     await daemon.start();
     await daemon.openai.chat.completions.create({ model: "m", messages, max_tokens: 2 });
     await daemon.stop();

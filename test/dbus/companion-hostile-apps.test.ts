@@ -122,7 +122,7 @@ async function othersUntil(world: FaultWorld, isOver: () => boolean, name: strin
 async function collected(world: FaultWorld, times: number): Promise<void> {
   process.kill(world.companion.ready.pid, "SIGUSR2");
   const line = JSON.stringify({ collected: times });
-  await expect.poll(() => world.companion.lines, { timeout: 10_000 }).toContain(line);
+  await expect.poll(() => world.companion.lines).toContain(line);
 }
 
 function footprint(pid: number) {
@@ -169,9 +169,7 @@ it(
       for (const [index, [behaviour, expected]] of Object.entries(behaviours).entries())
         for (const end of (await ends[index]) ?? [])
           expect([behaviour, end]).toEqual([behaviour, expect.stringMatching(expected)]);
-      await expect
-        .poll(() => footprint(pid).descriptors, { timeout: 10_000 })
-        .toBeLessThanOrEqual(before.descriptors);
+      await expect.poll(() => footprint(pid).descriptors).toBeLessThanOrEqual(before.descriptors);
       await collected(world, round + 1);
       after.push(footprint(pid));
       process.stdout.write(`${JSON.stringify({ ...others, ...after.at(-1) })}\n`);

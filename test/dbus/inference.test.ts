@@ -7,6 +7,7 @@ import type { AnswerEvent, GenerateRequest } from "../../src/assistant/inference
 import { systemClock } from "../../src/base/clock.ts";
 import { BusWorld } from "../support/bus-world.ts";
 import { openDescriptors } from "../support/inference-bus-world.ts";
+import { PATIENT } from "../support/patience.ts";
 import {
   accepted,
   forever,
@@ -24,7 +25,7 @@ const text = (words: string): AnswerEvent => ({ type: "text", choice: 0, text: w
 /** 10,000 take 40 seconds. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 200);
 
-const until = (is: () => boolean) => vi.waitUntil(is, { timeout: 10_000, interval: 5 });
+const until = (is: () => boolean) => vi.waitUntil(is, { ...PATIENT, interval: 5 });
 
 const runtimeDir = mkdtempSync(join(tmpdir(), "berth-pipes-"));
 const service = new ScriptedService();

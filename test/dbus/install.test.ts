@@ -9,6 +9,7 @@ import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
 import { programOf, serviceText, unitText } from "../../src/cli/companion/install/install-texts.ts";
 import { endProcessOf } from "../support/bus-processes.ts";
 import { berth, type CliResult } from "../support/cli.ts";
+import { PATIENT } from "../support/patience.ts";
 import { TestSessionBus } from "../support/session-bus.ts";
 
 let home: string;
@@ -196,7 +197,7 @@ describe("the texts", () => {
     const services = { [`${name}.service`]: serviceText(name, [program, trace, ...odd]) };
     await using odds = await TestSessionBus.start({ services });
     const calling = odds.gdbusCall(name, "/x", `${name}.Ping`).catch(() => {});
-    await vi.waitUntil(() => existsSync(trace), { timeout: 10_000 });
+    await vi.waitUntil(() => existsSync(trace), PATIENT);
     expect(await readFile(trace, "utf8")).toBe([trace, ...odd, ""].join("|"));
     await odds.kill();
     await calling;

@@ -250,7 +250,7 @@ test("a client that reads nothing holds nobody up", async () => {
   for (let serial = 2; serial < 102; serial++) {
     socket.write(message(serial, [CONTEXT, CONTEXT_PATH, CONTEXT, "MemoryList"], "app"));
   }
-  await vi.waitFor(() => expect(answered).toBe(100), 10_000);
+  await vi.waitFor(() => expect(answered).toBe(100), PATIENT);
   await lives(world);
   socket.destroy();
   await lives(world);

@@ -10,6 +10,7 @@ import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
 import type { SessionBus } from "../../src/base/session-bus/port.ts";
 import { examplePath } from "../support/example-app.ts";
 import { McpWorld, toolAppFailure } from "../support/mcp-world.ts";
+import { isProcessAlive } from "../support/processes.ts";
 import { RawApp } from "../support/raw-app.ts";
 import { TestSessionBus } from "../support/session-bus.ts";
 
@@ -57,6 +58,13 @@ function ofTheBus(member: string, name: string): Promise<string> {
   return bus.gdbusCall(dbusName, "/org/freedesktop/DBus", `${dbusName}.${member}`, name);
 }
 
+async function pidOfNotes(): Promise<number> {
+  // Its socket is there first.
+  await expect.poll(() => ofTheBus("NameHasOwner", NOTES)).toBe("(true,)");
+  const answer = await ofTheBus("GetConnectionUnixProcessID", NOTES);
+  return Number(/uint32 (\d+)/.exec(answer)?.[1]);
+}
+
 async function starts(): Promise<number> {
   return (await readFile(join(world.dir, "starts"), "utf8")).split("\n").length - 1;
 }
@@ -70,13 +78,18 @@ describe("an app that the session bus knows", () => {
     await expect.poll(() => ofTheBus("NameHasOwner", NOTES)).toBe("(true,)");
   });
 
+  it("ends with its bus", async () => {
+    await open((dir) => service(NOTES, notes(dir)));
+    await world.call(NOTES, "list_notes", {}, true);
+    const pid = await pidOfNotes();
+    await bus.kill();
+    await expect.poll(() => isProcessAlive(pid)).toBe(false);
+  });
+
   it("is started anew where a crash left its socket behind", async () => {
     await open((dir) => service(NOTES, notes(dir)));
     await world.call(NOTES, "list_notes", {}, true);
-    // Its socket is there first.
-    await expect.poll(() => ofTheBus("NameHasOwner", NOTES)).toBe("(true,)");
-    const pid = await ofTheBus("GetConnectionUnixProcessID", NOTES);
-    process.kill(Number(/uint32 (\d+)/.exec(pid)?.[1]), "SIGKILL");
+    process.kill(await pidOfNotes(), "SIGKILL");
     await expect.poll(() => world.apps.isConnected(NOTES)).toBe(false);
     await world.call(NOTES, "list_notes", {}, true);
     expect(await starts()).toBe(2);

@@ -47,8 +47,7 @@ function pidOf({ pid }: Report): number {
   return pid ?? expect.fail("it says no process");
 }
 
-const gone = (pid: number) =>
-  expect.poll(() => isProcessAlive(pid), { timeout: 10_000 }).toBe(false);
+const gone = (pid: number) => expect.poll(() => isProcessAlive(pid)).toBe(false);
 
 /** What the log says at warn and above that is about a companion. */
 function complaints(berth: BerthProcess): string[] {

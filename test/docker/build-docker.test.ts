@@ -92,7 +92,7 @@ describe("the end of a build on Docker", () => {
       expect(await outcome).toBe(reason);
       // Not waited for: the answer comes when the container is gone.
       expect(await containersOf(seconds)).toEqual([]);
-      await expect.poll(() => processes(seconds), { timeout: 10_000 }).toEqual([]);
+      await expect.poll(() => processes(seconds)).toEqual([]);
     },
   );
 
@@ -112,8 +112,8 @@ describe("the end of a build on Docker", () => {
       await expect.poll(() => processes(seconds), { timeout: 30_000 }).toHaveLength(1);
       proxy.cut();
       expect(await outcome).toMatchObject({ code: "engine_unreachable" });
-      await expect.poll(() => processes(seconds), { timeout: 10_000 }).toEqual([]);
-      await expect.poll(() => containersOf(seconds), { timeout: 10_000 }).toEqual([]);
+      await expect.poll(() => processes(seconds)).toEqual([]);
+      await expect.poll(() => containersOf(seconds)).toEqual([]);
     },
   );
 

@@ -176,7 +176,7 @@ describe("probes on Docker", () => {
     );
     const target = { type: "http", port: 8080, path: "/x y" } as const;
     await expect
-      .poll(() => runtime.probe(id, target, 1_000, signal), { timeout: 10_000 })
+      .poll(() => runtime.probe(id, target, 1_000, signal))
       .toEqual({ healthy: true, message: "GET /x y answered 302" });
   });
 
@@ -184,7 +184,7 @@ describe("probes on Docker", () => {
     const id = await run({ image: WEB });
     const target = { type: "http", port: 8080, path: "/" } as const;
     await expect
-      .poll(() => runtime.probe(id, target, 1_000, signal), { timeout: 10_000 })
+      .poll(() => runtime.probe(id, target, 1_000, signal))
       .toMatchObject({ healthy: true });
     // The kernel goes on taking connections for a server that stands still.
     await runtime.exec(id, ["busybox", "killall", "-STOP", "httpd"], 5_000, signal);
@@ -196,9 +196,7 @@ describe("probes on Docker", () => {
 
   it("tells the ports that are listened on, the engine's name server aside", async () => {
     const id = await run({ image: WEB, env: ["PORT=9099"] });
-    await expect
-      .poll(() => runtime.listeningPorts(id, signal), { timeout: 10_000 })
-      .toEqual([9099]);
+    await expect.poll(() => runtime.listeningPorts(id, signal)).toEqual([9099]);
   });
 });
 

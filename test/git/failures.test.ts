@@ -174,7 +174,7 @@ describe("an abort", () => {
     const work = bench.checkout(remote(), what(), {}, controller.signal);
     const posted = () =>
       server.requests.slice(before).some((seen) => fault.type === "hang" || seen.method === "POST");
-    await vi.waitFor(() => expect(posted()).toBe(true), { timeout: 10_000 });
+    await vi.waitFor(() => expect(posted()).toBe(true), PATIENT);
     const reason = new Error("shut down");
     controller.abort(reason);
     await expect(work).rejects.toBe(reason);

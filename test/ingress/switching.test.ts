@@ -91,7 +91,7 @@ describe("a switch under load", () => {
       await world.ingress.table.write("tidy", { version: `v${round}`, targets: [two.target] });
     const folder = `${world.dataDir}/ingress/table/apps/tidy`;
     expect(readdirSync(folder).length).toBeGreaterThan(1);
-    await expect.poll(() => readdirSync(folder).length, { timeout: 5_000 }).toBe(1);
+    await expect.poll(() => readdirSync(folder).length).toBe(1);
     expect((await world.get(host)).body).toBe("two");
   });
 });

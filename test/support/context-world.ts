@@ -9,6 +9,7 @@ import { AssistantError } from "../../src/assistant/errors.ts";
 import type { Ledger, NewEntry } from "../../src/assistant/ledger/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
+import { PATIENT } from "./patience.ts";
 
 /** A person's own program, and an app that the system confines. */
 export const person: Caller = { connection: ":1.1", pid: 100, app: undefined };
@@ -117,7 +118,7 @@ export async function untilFound(
       expect(hits.map(({ title }) => title).toSorted()).toEqual(titles.toSorted());
       return hits;
     },
-    { timeout: 10_000, interval: 30 },
+    { ...PATIENT, interval: 30 },
   );
 }
 

@@ -8,9 +8,10 @@ import {
   untilFound,
   writeFiles,
 } from "../../support/context-world.ts";
+import { PATIENT } from "../../support/patience.ts";
 
 const until = (check: () => Promise<void> | void) =>
-  vi.waitFor(check, { timeout: 10_000, interval: 30 });
+  vi.waitFor(check, { ...PATIENT, interval: 30 });
 
 it("follows files that are made, changed, renamed and deleted", async () => {
   const folder = temporaryFolder();

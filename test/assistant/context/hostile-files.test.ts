@@ -9,6 +9,7 @@ import {
   untilFound,
   writeFiles,
 } from "../../support/context-world.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { Dice } from "../../support/random.ts";
 
 const privateKey =
@@ -37,7 +38,7 @@ it("lets go of a file that becomes a secret", async () => {
   await untilFound(world, "zyxcanary", ["notes"]);
   appendFileSync(join(folder, "notes.txt"), `\n${privateKey}\n`);
   await untilFound(world, "zyxcanary", []);
-  await vi.waitFor(() => expect(holds(world.dir, "zyxcanary")).toBe(false), { timeout: 5_000 });
+  await vi.waitFor(() => expect(holds(world.dir, "zyxcanary")).toBe(false), PATIENT);
 });
 
 it("answers for a file whose time no date has", async () => {
@@ -101,11 +102,8 @@ it("forgets the words of files that went, and of sources that were taken out, wh
   for (const name of Object.keys(marked(""))) rmSync(join(folder, name));
   const second = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
   await untilFound(second, "zyxcanaryone", []);
-  await vi.waitFor(
-    () => {
-      expect(holds(dir, "zyxcanarytwo")).toBe(false);
-      expect(holds(dir, "zyxcanaryone")).toBe(false);
-    },
-    { timeout: 10_000 },
-  );
+  await vi.waitFor(() => {
+    expect(holds(dir, "zyxcanarytwo")).toBe(false);
+    expect(holds(dir, "zyxcanaryone")).toBe(false);
+  }, PATIENT);
 }, 40_000);

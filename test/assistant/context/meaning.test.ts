@@ -77,7 +77,7 @@ it("learns from the corpus what belongs together, keeps it, and forgets what is 
   expect(holds(dir, canary)).toBe(true);
   for (const [name] of marked) rmSync(join(folder, name ?? ""));
   await untilFound(second, canary, []);
-  await vi.waitFor(() => expect(holds(dir, canary)).toBe(false), { timeout: 5_000 });
+  await vi.waitFor(() => expect(holds(dir, canary)).toBe(false), PATIENT);
   const [gone] = await second.context.embedder.embed([canary], new AbortController().signal);
   expect(gone?.every((value) => value === 0)).toBe(true);
 });

@@ -62,7 +62,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
     }
 
     async function idle(): Promise<void> {
-      await expect.poll(() => model.load, { timeout: 10_000 }).toEqual({ active: 0, queued: 0 });
+      await expect.poll(() => model.load).toEqual({ active: 0, queued: 0 });
     }
 
     it("says who it is, and what a model would take", async () => {
@@ -237,7 +237,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       await answer("Anything.");
       await idle();
       cores.contest(true);
-      await expect.poll(() => cores.held, { timeout: 10_000 }).toBe(false);
+      await expect.poll(() => cores.held).toBe(false);
       cores.contest(false);
       expect(cores.asked).toBeGreaterThan(0);
     });

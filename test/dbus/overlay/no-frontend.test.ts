@@ -8,6 +8,7 @@ import { SessionBusUi } from "../../../src/assistant/overlay/ui/session-bus-ui.t
 import { connectSessionBus } from "../../../src/base/session-bus/connect.ts";
 import { OverlayClient } from "../../support/overlay-client.ts";
 import { callerAt } from "../../support/overlay-world.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { TestSessionBus } from "../../support/session-bus.ts";
 
 const UI = "dev.assistant.Overlay1.UI";
@@ -27,7 +28,7 @@ it("starts no frontend, also where the bus could", async () => {
   expect(existsSync(trace)).toBe(false);
   // That the file is one which the bus would go by.
   const calling = bus.gdbusCall(UI, "/dev/assistant/Overlay1/UI", `${UI}.Hide`).catch(() => {});
-  await vi.waitUntil(() => existsSync(trace), { timeout: 10_000 });
+  await vi.waitUntil(() => existsSync(trace), PATIENT);
   await bus.kill();
   await calling;
   await rm(dir, { recursive: true });

@@ -24,7 +24,7 @@ const PATH = "/dev/assistant/Overlay1";
 /** 20,000 take a minute. */
 const ROUNDS = Number(process.env["BERTH_OVERLAY_ROUNDS"] ?? 500);
 
-const until = (is: () => boolean) => vi.waitUntil(is, { timeout: 10_000, interval: 2 });
+const until = (is: () => boolean) => vi.waitUntil(is, { ...PATIENT, interval: 2 });
 
 let world: BusWorld;
 let parts: OverlayWorld;

@@ -18,9 +18,7 @@ const isAlive = () => {
   }
 };
 const allLeft = () =>
-  expect
-    .poll(() => desk.chats().map(({ state }) => state), { timeout: 10_000 })
-    .not.toContain("open");
+  expect.poll(() => desk.chats().map(({ state }) => state)).not.toContain("open");
 
 describe("the system instance", () => {
   it("dies: what it answered ends, what providers answer goes on, and it comes back", async () => {
@@ -90,7 +88,7 @@ describe("the session bus", () => {
 
     expect(await far.end).toMatchObject({ code: "shutting_down" });
     expect(await waiting.end).toMatchObject({ status: 503, code: "shutting_down" });
-    await expect.poll(isAlive, { timeout: 10_000 }).toBe(false);
+    await expect.poll(isAlive).toBe(false);
     expect(await desk.companion.stop()).toBe(0);
     await allLeft();
     await expect.poll(() => desk.cloud.connections + desk.near.connections).toBe(0);

@@ -8,6 +8,7 @@ import { SecretService } from "../../../src/assistant/remote/vault/secret-servic
 import { connectSessionBus, openConnection } from "../../../src/base/session-bus/connect.ts";
 import { Keyring } from "../../support/keyring.ts";
 import { filesWith } from "../../support/memory-world.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { TestSessionBus } from "../../support/session-bus.ts";
 import { mistral, openrouter, VaultWorld } from "../../support/vault-world.ts";
 
@@ -54,7 +55,7 @@ async function watched(bus: TestSessionBus) {
       const name = `mark.${mark}`;
       const daemon = "org.freedesktop.DBus";
       await bus.gdbusCall(daemon, "/", `${daemon}.NameHasOwner`, name);
-      await vi.waitFor(() => expect(capture.bytes().includes(name)).toBe(true), 10_000);
+      await vi.waitFor(() => expect(capture.bytes().includes(name)).toBe(true), PATIENT);
       return capture.bytes();
     },
   };
@@ -62,7 +63,7 @@ async function watched(bus: TestSessionBus) {
   await vi.waitFor(async () => {
     await bus.gdbusCall("org.freedesktop.DBus", "/", "org.freedesktop.DBus.GetId");
     expect(capture.bytes().includes("GetId")).toBe(true);
-  }, 10_000);
+  }, PATIENT);
   return capture;
 }
 

@@ -2,6 +2,7 @@ import { mkdir, rename, rm, symlink, unlink, writeFile } from "node:fs/promises"
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
+import { PATIENT } from "../../support/patience.ts";
 import { appText, documents, SpecWorld } from "./spec-world.ts";
 
 /** The real clock and the real file system: what happens is only ever waited for. */
@@ -17,7 +18,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-const until = (condition: () => void) => vi.waitFor(condition, { timeout: 10_000, interval: 10 });
+const until = (condition: () => void) => vi.waitFor(condition, { ...PATIENT, interval: 10 });
 const start = () => world.specs.start(stop.signal);
 
 describe("a started folder", () => {

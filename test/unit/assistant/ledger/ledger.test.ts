@@ -1,12 +1,5 @@
 import { createHash } from "node:crypto";
-import {
-  chmodSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
@@ -246,7 +239,7 @@ describe("an erased text", () => {
     await fill(ledger, 3);
     expect(filesWith(dir, canary)).not.toEqual([]);
     reader.close();
-    await expect.poll(() => filesWith(dir, canary), { timeout: 10_000 }).toEqual([]);
+    await expect.poll(() => filesWith(dir, canary)).toEqual([]);
   });
 });
 

@@ -39,7 +39,7 @@ test("serves the tools until it is interrupted, and leaves no socket behind", as
   putApp(api.store, "web");
   let interrupt: (() => void) | undefined;
   const ended = serve([], { onInterruptible: (stop) => (interrupt = stop) });
-  await expect.poll(() => existsSync(socketOf()), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => existsSync(socketOf())).toBe(true);
   await using apps = new McpApps({
     socketsDir: join(folder, "assistant/apps"),
     activator: { activate: () => Promise.reject(new Error("it is there")) },

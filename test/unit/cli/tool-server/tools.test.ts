@@ -63,7 +63,7 @@ const spec: AppSpec = {
 /** An app as a person made it, ready. */
 async function given(name: string, its: AppSpec = { image: "web:1", port: 80 }): Promise<void> {
   world.world.apply(name, its);
-  await expect.poll(() => world.world.isReady(name), { timeout: 10_000 }).toBe(true);
+  await expect.poll(() => world.world.isReady(name)).toBe(true);
 }
 
 /** What `spec` refers to. */
@@ -180,7 +180,7 @@ describe("what is done is taken back", () => {
     expect(store.list("Secret")).toHaveLength(1);
     await world.undo("deploy_app", args, result);
     expect(store.list("Secret")).toEqual([]);
-    await expect.poll(() => store.list("App"), { timeout: 10_000 }).toEqual([]);
+    await expect.poll(() => store.list("App")).toEqual([]);
   });
 
   test("another image is the one of before", async () => {

@@ -11,6 +11,7 @@ import {
   options,
   type TestSession,
 } from "../../../../support/inference-bus-world.ts";
+import { PATIENT } from "../../../../support/patience.ts";
 import { accepted, forever, Gate, says, started } from "../../../../support/scripted-service.ts";
 
 const code = (wanted: string) => expect.objectContaining({ code: wanted });
@@ -20,7 +21,7 @@ const text = (words: string): AnswerEvent => ({ type: "text", choice: 0, text: w
 /** Opening and closing; the full number takes half a minute. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 300);
 
-const until = (is: () => boolean) => vi.waitUntil(is, { timeout: 10_000, interval: 2 });
+const until = (is: () => boolean) => vi.waitUntil(is, { ...PATIENT, interval: 2 });
 
 async function finishedOnce(session: TestSession) {
   await until(() => session.finished().length > 0);

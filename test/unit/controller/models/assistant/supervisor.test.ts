@@ -83,7 +83,7 @@ async function daemon(command: readonly string[]): Promise<number> {
   others.push(child);
   const { pid } = child;
   if (pid === undefined) throw new Error("it was not started");
-  await vi.waitFor(() => connected(join(dataDir, "run/control.sock")), 10_000);
+  await vi.waitFor(() => connected(join(dataDir, "run/control.sock")), PATIENT);
   return pid;
 }
 
@@ -111,7 +111,7 @@ function isThere(pid: number): boolean {
 }
 
 const state = (supervisor: AssistantSupervisor, name: string) =>
-  vi.waitFor(() => expect(supervisor.report().state).toBe(name), 10_000);
+  vi.waitFor(() => expect(supervisor.report().state).toBe(name), PATIENT);
 const reasons = () => events.map(({ reason }) => reason);
 
 describe("an assistant of its own", () => {
@@ -177,7 +177,7 @@ describe("an assistant of its own", () => {
       await clock.advance(waitMs - 1);
       expect(supervisor.report().state).toBe("waiting");
       await clock.advance(1);
-      await vi.waitFor(() => expect(supervisor.report().starts).toBe(index + 2), 10_000);
+      await vi.waitFor(() => expect(supervisor.report().starts).toBe(index + 2), PATIENT);
     }
     await state(supervisor, "up");
     expect(new Set(events.map(({ message }) => message)).size).toBe(2);
@@ -200,7 +200,7 @@ describe("an assistant of its own", () => {
       if (supervisor.report().starts === 8) mode("");
       const { starts } = supervisor.report();
       await clock.advance(waitMs);
-      await vi.waitFor(() => expect(supervisor.report().starts).toBe(starts + 1), 10_000);
+      await vi.waitFor(() => expect(supervisor.report().starts).toBe(starts + 1), PATIENT);
     }
     const kill = async () => {
       await state(supervisor, "up");
@@ -238,7 +238,7 @@ describe("an assistant of its own", () => {
       /^it could not be started \(E2BIG\); .* after 1 s$/,
     );
     await clock.advance(1_000);
-    await vi.waitFor(() => expect(supervisor.report().message).toMatch(/after 2 s$/), 10_000);
+    await vi.waitFor(() => expect(supervisor.report().message).toMatch(/after 2 s$/), PATIENT);
     expect(supervisor.report()).toMatchObject({ starts: 2, pid: null });
   });
 });
@@ -285,7 +285,7 @@ describe("an assistant that an earlier process started", () => {
     await vi.waitFor(async () => {
       await clock.advance(50);
       expect(supervisor.report().state).toBe("up");
-    }, 10_000);
+    }, PATIENT);
     expect(supervisor.report().pid).not.toBe(pid);
     expect(isThere(pid)).toBe(false);
     expect(reasons()).toEqual(["AssistantReplaced", "AssistantUp"]);
@@ -306,7 +306,7 @@ test("one that was taken over and does not end is killed after four seconds", as
   await vi.waitFor(async () => {
     await clock.advance(50);
     expect(over).toBe(true);
-  }, 10_000);
+  }, PATIENT);
   expect(clock.now() - since).toBeGreaterThanOrEqual(4_000);
   // Its parent, which is this test, hears of it a moment later.
   await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), PATIENT);
