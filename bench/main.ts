@@ -14,6 +14,7 @@ import { type Figure, printReport } from "./report.ts";
 import { benchList, benchReapply, benchRest } from "./rest.ts";
 import { benchSave } from "./save.ts";
 import { benchSearch } from "./search.ts";
+import { benchSoak } from "./soak.ts";
 import { benchUpload } from "./upload.ts";
 
 /**
@@ -21,7 +22,8 @@ import { benchUpload } from "./upload.ts";
  * engine, as `npm test` does; `deploy` and `ingress` need the program `caddy`. Names of benches as arguments run
  * only these: create, save, deploy, ingress, upload, apps, and ledger, companion, grammar, inference, search and
  * download, which need no engine; ledger=1000000 sets how many entries are verified, search=20000 how many passages
- * are searched, companion=2000 how many turns are played, inference=tiny takes that model alone.
+ * are searched, companion=2000 how many turns are played, inference=tiny takes that model alone. soak=600
+ * runs only when it is named: ten minutes of saved spec files and lists.
  */
 const wanted = new Map(
   process.argv.slice(2).map((word) => [word.split("=")[0], word.split("=")[1]]),
@@ -64,6 +66,7 @@ async function benchWithEngine(): Promise<void> {
   if (runs("deploy")) figures.push(await benchDeploy(engine));
   if (runs("ingress")) figures.push(...(await benchIngress(engine)));
   if (runs("upload")) figures.push(...(await benchUpload(engine)));
+  if (wanted.has("soak")) figures.push(await benchSoak(engine, Number(wanted.get("soak") ?? 600)));
   if (runs("apps")) {
     await withServer(engine, async (server) => {
       await writeApps(server, engine, 100);

@@ -28,7 +28,7 @@ export async function benchRest(server: BenchServer, apps: number): Promise<Figu
   const start = performance.now();
   await sleep(REST_SECONDS * 1000);
   const share = ((await cpuSeconds(server.pid)) - cpuBefore) / ((performance.now() - start) / 1000);
-  const memory = await residentMegabytes(server.pid);
+  const memory = await server.residentMegabytes();
   return [
     {
       name: `CPU share at rest, ${apps} apps`,
@@ -114,9 +114,4 @@ async function cpuSeconds(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8");
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
-}
-
-async function residentMegabytes(pid: number): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, "utf8");
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1000;
 }

@@ -156,6 +156,11 @@ export class BenchServer implements AsyncDisposable {
     return calls;
   }
 
+  async residentMegabytes(): Promise<number> {
+    const status = await readFile(`/proc/${this.pid}/status`, "utf8");
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) / 1000;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     const ended = new Promise((resolve) => this.#process.once("exit", resolve));
     this.#process.kill("SIGTERM");

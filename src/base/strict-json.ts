@@ -32,7 +32,7 @@ export function parseStrictJson(body: Uint8Array, rules: JsonRules): unknown {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new JsonFault(`${subject} is not JSON: ${reasonOf(error)}`);
+    throw new JsonFault(`${subject} is not JSON: ${jsonFaultOf(error)}`);
   }
   checkKeys(text, rules);
   return value;
@@ -48,12 +48,11 @@ function decode(body: Uint8Array, subject: string): string {
   }
 }
 
-/** V8 quotes the text around the fault. The position is enough. */
-function reasonOf(error: unknown): string {
+/** Returns where `JSON.parse` failed, without the text around the fault, which V8 quotes. */
+export function jsonFaultOf(error: unknown): string {
   const message = error instanceof Error ? error.message : "";
-  const place = /at position (\d+)(?: \(line (\d+) column (\d+)\))?/.exec(message);
-  if (place?.[2] !== undefined) return `line ${place[2]}, column ${place[3]}`;
-  if (place?.[1] !== undefined) return `at character ${Number(place[1]) + 1}`;
+  const place = /\(line (\d+) column (\d+)\)/.exec(message);
+  if (place) return `line ${place[1]}, column ${place[2]}`;
   return "it ends too early or holds something else";
 }
 

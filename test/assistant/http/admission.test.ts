@@ -258,7 +258,7 @@ describe("a body", () => {
 
   test.each<[string, string | Buffer, string]>([
     ["is no JSON", '{"messages": [', "the body is not JSON"],
-    ["has a comma too many", '{"model": "a",}', "the body is not JSON: at character 15"],
+    ["has a comma too many", '{"model": "a",}', "the body is not JSON: line 1, column 15"],
     ["is not UTF-8", Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]), "the body is not UTF-8"],
     ["has a key twice", '{"n": 1, "n": 2}', 'the key "n" stands twice in one object'],
     ["has an escaped key twice", '{"n": 1, "\\u006e": 2}', 'the key "n" stands twice'],

@@ -55,13 +55,13 @@ describe("what a provider refuses", () => {
       };
       remote.embedder = () => Promise.reject(error());
       const asks = [
-        world.openai.chat.completions.create({ model: there, messages }),
-        world.openai.chat.completions.create({ model: there, messages, stream: true }),
-        world.openai.completions.create({ model: there, prompt: "hi" }),
-        world.openai.embeddings.create({ model: there, input: "hi" }),
+        () => world.openai.chat.completions.create({ model: there, messages }),
+        () => world.openai.chat.completions.create({ model: there, messages, stream: true }),
+        () => world.openai.completions.create({ model: there, prompt: "hi" }),
+        () => world.openai.embeddings.create({ model: there, input: "hi" }),
       ];
       for (const ask of asks) {
-        const thrown: unknown = await ask.catch((reason: unknown) => reason);
+        const thrown: unknown = await ask().catch((reason: unknown) => reason);
         expect(thrown).toBeInstanceOf(type);
         if (!(thrown instanceof OpenAI.APIError)) throw new Error("it is another error");
         expect(thrown).toMatchObject({ status, code, type: family });

@@ -1,4 +1,5 @@
 import type { BusValue } from "../../../base/session-bus/port.ts";
+import { jsonFaultOf } from "../../../base/strict-json.ts";
 import { readOptions } from "../../bus/options.ts";
 import { AssistantError } from "../../errors.ts";
 import type { EmbedRequest, GenerateRequest, Guide } from "../service-port.ts";
@@ -90,10 +91,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    // V8 quotes the text around the fault; the place is enough.
-    const place = error instanceof Error ? /at position (\d+)/.exec(error.message)?.[1] : undefined;
-    const where = place === undefined ? "it ends too early" : `at character ${Number(place) + 1}`;
-    throw refused("schema", `is not JSON: ${where}`);
+    throw refused("schema", `is not JSON: ${jsonFaultOf(error)}`);
   }
 }
 
