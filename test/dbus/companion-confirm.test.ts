@@ -2,10 +2,10 @@ import { expect, it } from "vitest";
 import { CompanionClient } from "../support/companion-client.ts";
 import { FaultWorld } from "../support/fault-world.ts";
 import { Dice } from "../support/random.ts";
+import { SEED } from "../support/sampling.ts";
 
 /** Parked calls that two connections answer at once. */
 const ROUNDS = Number(process.env["BERTH_CONFIRM_BUS_ROUNDS"] ?? 200);
-const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
 const LIMIT_MS = 120_000 + ROUNDS * 100;
 
 it(

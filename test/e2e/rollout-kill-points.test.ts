@@ -5,11 +5,13 @@ import { appFile, BerthProcess, secretFile } from "../support/berth-process.ts";
 import { dockerHost } from "../support/engine.ts";
 import { EngineRelay, type RelayMoment } from "../support/engine-relay.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
+import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 import { Load, visit } from "../support/traffic.ts";
 
 /**
- * Berth is killed, as by `kill -9`, at every request that changes something on the engine while a new
- * version is built and takes over. Requests go on all the while, and the end is always the same.
+ * Berth is killed, as by `kill -9`, at requests that change something on the engine while a new version is
+ * built and takes over. Requests go on all the while, and the end is always the same. A run tries a sample of
+ * the requests, BERTH_KILLS=all tries every one.
  */
 const web = {
   port: 8080,
@@ -37,53 +39,54 @@ async function prepare(berth: BerthProcess, body: string): Promise<string> {
 
 const moments: readonly RelayMoment[] = ["before", "unanswered"];
 
-// Each starts Berth about seven times.
-test.for(moments)("each request of a build and a swap: %s", async (moment, { onTestFailed }) => {
-  await using berth = await BerthProcess.open({
-    start: false,
-    onTestFailed,
-    ingress: "process",
-    dockerHost: (root) => `unix://${join(root, "relay.sock")}`,
-    specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
-  });
-  await ensureTestImages(dockerHost());
-  await using relay = await EngineRelay.open(berth.dockerHost, dockerHost());
-  await berth.start();
-  await berth.write("web.yaml", await prepare(berth, "version 0"));
-  await berth.appReady("web");
-  const at = { port: berth.ingressPort, host: "web.localhost" };
-  await using load = new Load(at, { visitors: 2, restMs: 5 });
-  let point = 0;
-  let sprung = true;
-  while (sprung) {
-    point += 1;
-    const body = `version ${point}`;
-    relay.set({ at: point, moment, act: () => berth.strike() });
-    await berth.write("web.yaml", await prepare(berth, body));
-    await berth.until(
-      `request ${point} is made, or all is done`,
-      async () => relay.isSprung || (await isDone(berth, body, at)),
-    );
-    sprung = relay.isSprung;
-    if (sprung) {
-      await berth.kill();
-      await berth.start();
+test.for(moments)(
+  "requests of a build and a swap: %s",
+  { timeout: MATRIX_LIMIT_MS },
+  async (moment, { onTestFailed }) => {
+    await using berth = await BerthProcess.open({
+      start: false,
+      onTestFailed,
+      ingress: "process",
+      dockerHost: (root) => `unix://${join(root, "relay.sock")}`,
+      specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
+    });
+    await ensureTestImages(dockerHost());
+    await using relay = await EngineRelay.open(berth.dockerHost, dockerHost());
+    await berth.start();
+    await berth.write("web.yaml", await prepare(berth, "version 0"));
+    await berth.appReady("web");
+    const at = { port: berth.ingressPort, host: "web.localhost" };
+    await using load = new Load(at, { visitors: 2, restMs: 5 });
+    const points = requests.map((_, index) => index + 1);
+    // The last round is undisturbed: its requests are the points.
+    const rounds = [...sampleOf(`rollout: ${moment}`, points, 2), points.length + 1];
+    for (const [round, point] of rounds.entries()) {
+      const body = `version ${round + 1}`;
+      relay.set({ at: point, moment, act: () => berth.strike() });
+      await berth.write("web.yaml", await prepare(berth, body));
+      await berth.until(
+        `request ${point} is made, or all is done`,
+        async () => relay.isSprung || (await isDone(berth, body, at)),
+      );
+      expect(relay.isSprung).toBe(point <= points.length);
+      if (relay.isSprung) {
+        await berth.kill();
+        await berth.start();
+      }
+      await berth.until(`${body} has taken over`, () => isDone(berth, body, at));
+      expect(load.failures, `${moment} ${point}: ${relay.seen.join(", ")}`).toEqual([]);
     }
-    await berth.until(`${body} has taken over`, () => isDone(berth, body, at));
-    expect(load.failures, `${moment} ${point}: ${relay.seen.join(", ")}`).toEqual([]);
-  }
-  await load.stop();
-  // The last round ran undisturbed: its requests are the points that were tried. Images of earlier
-  // rounds are collected at some point of it.
-  expect(point - 1).toBe(relay.seen.length);
-  const seen = relay.seen.filter((request) => !request.startsWith("DELETE /images/"));
-  expect(seen).toHaveLength(requests.length);
-  for (const [index, request] of requests.entries()) expect(seen[index]).toMatch(request);
-  expect([...load.bodies.keys()]).toEqual(
-    Array.from({ length: point + 1 }, (_, version) => `version ${version}`),
-  );
-  expect((await berth.app("web")).restarts).toBe(0);
-});
+    await load.stop();
+    // Images of earlier rounds are removed at some point.
+    const seen = relay.seen.filter((request) => !request.startsWith("DELETE /images/"));
+    expect(seen).toHaveLength(requests.length);
+    for (const [index, request] of requests.entries()) expect(seen[index]).toMatch(request);
+    expect([...load.bodies.keys()]).toEqual(
+      Array.from({ length: rounds.length + 1 }, (_, version) => `version ${version}`),
+    );
+    expect((await berth.app("web")).restarts).toBe(0);
+  },
+);
 
 /** The version has the requests, and the one before is gone. */
 async function isDone(

@@ -14,13 +14,8 @@ import {
   type OpenSession,
   openSession,
 } from "../support/gates.ts";
-import { Dice } from "../support/random.ts";
 import { Receiver } from "../support/receiver.ts";
-
-/** So many errors that come once, at places that the seed chooses; `all` for each write and flush. */
-const ERRORS = process.env["BERTH_COMPANION_ERRORS"] ?? "8";
-const LIMIT_MS = ERRORS === "all" ? 60 * 60_000 : 120_000;
-const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
+import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 
 const LEDGER_UNAVAILABLE = "dev.assistant.Error.LedgerUnavailable";
 
@@ -251,10 +246,7 @@ it(
     const all = (await placesOf(world, "seen")).filter(({ name }) =>
       ["pwrite64", "fsync", "fdatasync", "ftruncate"].includes(name),
     );
-    const dice = new Dice(SEED);
-    const count = ERRORS === "all" ? all.length : Number(ERRORS);
-    const chosen = ERRORS === "all" ? all : Array.from({ length: count }, () => dice.pick(all));
-    process.stdout.write(`${chosen.length} errors of ${all.length} places, BERTH_SEED=${SEED}\n`);
+    const chosen = sampleOf("errors", all, 8);
     let refused = 0;
     for (const [index, { traced, name, nth }] of chosen.entries()) {
       const here = `${traced} ${name} ${nth}`;
@@ -304,5 +296,5 @@ it(
     expect(refused).toBeGreaterThan(0);
     await isWhole(faults);
   },
-  LIMIT_MS,
+  MATRIX_LIMIT_MS,
 );

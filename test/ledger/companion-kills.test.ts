@@ -2,12 +2,7 @@ import { expect, it } from "vitest";
 import { callsByMark, indeterminate, storyOf } from "../support/call-audit.ts";
 import { type Life, live, placesOf } from "../support/companion-life.ts";
 import { FaultWorld } from "../support/fault-world.ts";
-import { Dice } from "../support/random.ts";
-
-/** So many kills, at places that the seed chooses; `all` for every system call. */
-const KILLS = process.env["BERTH_COMPANION_KILLS"] ?? "6";
-const LIMIT_MS = KILLS === "all" ? 60 * 60_000 : 120_000;
-const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
+import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 
 /** What is said of a call after the daemon's death has to agree with what was said, and with what was done. */
 async function settle(world: FaultWorld, name: string, life: Life): Promise<void> {
@@ -78,10 +73,7 @@ it(
         expect(all).toContainEqual(expect.objectContaining({ traced, name }));
     expect(all).toContainEqual(expect.objectContaining({ traced: "main", name: "write" }));
 
-    const dice = new Dice(SEED);
-    const chosen =
-      KILLS === "all" ? all : Array.from({ length: Number(KILLS) }, () => dice.pick(all));
-    process.stdout.write(`${chosen.length} kills of ${all.length} places, BERTH_SEED=${SEED}\n`);
+    const chosen = sampleOf("kills", all, 6);
     let killed = 0;
     const ends = new Map<string, number>();
     for (const [index, { traced, name, nth, isWarm }] of chosen.entries()) {
@@ -113,5 +105,5 @@ it(
     expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
     process.stdout.write(`${killed} died, behind ${JSON.stringify(Object.fromEntries(ends))}\n`);
   },
-  LIMIT_MS,
+  MATRIX_LIMIT_MS,
 );

@@ -13,10 +13,10 @@ import type { ProviderRequest } from "../support/provider/test-provider.ts";
 import type { Turn } from "../support/provider/turns.ts";
 import { Dice } from "../support/random.ts";
 import { FAR, RemoteDesk } from "../support/remote-desk.ts";
+import { SEED } from "../support/sampling.ts";
 
 /** So many days are cut off, at moments that the seed chooses. */
 const KILLS = Number(process.env["BERTH_REMOTE_KILLS"] ?? 4);
-const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
 /** By then each of the things of a day has begun several times, and most have ended. */
 const DAY_MS_MAX = 1_500;
 const secretOf = (number: number) => `sk-canary-${SEED}-${number}-a7c1`;

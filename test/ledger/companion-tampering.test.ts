@@ -7,10 +7,10 @@ import { live } from "../support/companion-life.ts";
 import { FaultWorld } from "../support/fault-world.ts";
 import { tamper } from "../support/ledger.ts";
 import { Dice } from "../support/random.ts";
+import { SEED } from "../support/sampling.ts";
 
 /** How often each kind of change is tried, at places that the seed chooses. */
 const TRIES = Number(process.env["BERTH_TAMPERING_TRIES"] ?? 1);
-const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
 const LIMIT_MS = 120_000 + TRIES * 60_000;
 
 /** A ledger that a companion wrote in three lives; put back as it was for each change. */

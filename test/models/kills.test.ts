@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { lookAtPartial } from "../../src/controller/models/files/partial-file.ts";
 import type { ByteRanges } from "../../src/controller/models/files/ranges.ts";
 import { Dice } from "../support/random.ts";
+import { SEED } from "../support/sampling.ts";
 import {
   bytesOf,
   DownloadWorld,
@@ -89,8 +90,8 @@ describe("kill -9", () => {
   }
 
   it("at any moment of a download: the next run brings what was not journaled, and no more", async () => {
-    const seed = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
-    const dice = new Dice(seed);
+    const dice = new Dice(SEED);
+    process.stdout.write(`BERTH_SEED=${SEED}\n`);
     const args = [world.dir, world.urlOf("m.gguf"), String(SIZE), sha256Of(bytes)];
     let kills = 0;
     let gained = 0;
@@ -100,21 +101,21 @@ describe("kill -9", () => {
       const after = await journaled();
       if (last.startsWith("done")) break;
       kills += 1;
-      expect([seed, round, after >= before]).toEqual([seed, round, true]);
+      expect([SEED, round, after >= before]).toEqual([SEED, round, true]);
       if (after > before) gained += 1;
     }
-    expect([seed, kills > 2, gained > 0]).toEqual([seed, true, true]);
+    expect([SEED, kills > 2, gained > 0]).toEqual([SEED, true, true]);
     const kept = await claimed();
     const requestsBefore = world.hub.requests.length;
     const ended = await run(args, undefined);
-    expect([seed, ended.split(" ")[0]]).toEqual([seed, "done"]);
+    expect([SEED, ended.split(" ")[0]]).toEqual([SEED, "done"]);
     expect((await readStored(ended.slice("done ".length))).equals(bytes)).toBe(true);
     const asked = world.hub.requests.slice(requestsBefore).filter(({ server }) => server === "cdn");
-    expect([seed, asked.length > 0]).toEqual([seed, true]);
+    expect([SEED, asked.length > 0]).toEqual([SEED, true]);
     for (const { headers } of asked) {
       const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
       const there = kept.filter(({ start, end }) => Number(first) < end && start <= Number(last));
-      expect([seed, headers.range, there]).toEqual([seed, headers.range, []]);
+      expect([SEED, headers.range, there]).toEqual([SEED, headers.range, []]);
     }
   });
 

@@ -4,8 +4,8 @@ import { faultyTurn } from "../../support/provider/faulty-turns.ts";
 import { refusal, type Turn } from "../../support/provider/turns.ts";
 import { Dice } from "../../support/random.ts";
 import { FAR, type HttpChat, NEAR, RemoteDesk } from "../../support/remote-desk.ts";
+import { SEED } from "../../support/sampling.ts";
 
-const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
 const dice = new Dice(SEED);
 /** As many as the overlay runs, and the rest by the port. */
 const BY_THE_BUS = 4;

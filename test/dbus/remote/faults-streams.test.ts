@@ -4,8 +4,8 @@ import type { OverlayCaller, ToldTurn } from "../../support/overlay-caller.ts";
 import { type FaultName, faultyTurn, trickled } from "../../support/provider/faulty-turns.ts";
 import { Dice } from "../../support/random.ts";
 import { FAR, type HttpChat, NEAR, RemoteDesk } from "../../support/remote-desk.ts";
+import { SEED } from "../../support/sampling.ts";
 
-const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
 const dice = new Dice(SEED);
 /** Streams in each of the ways; those that are under way at once, by the port and by the overlay. */
 const STREAMS = 200;

@@ -363,7 +363,7 @@ describe("by hand", () => {
 test("what is known of a model in memory is what it was loaded with", async () => {
   const { acquire, engine, known, residency: models } = await world("a");
   const file = await known.find("a");
-  await acquire("a");
+  (await acquire("a")).release();
   engine.kinds.set("a", "embedding");
   const replaced = { ...file, modifiedMs: file.modifiedMs + 1 };
   expect((await models.facts(replaced)).kind).not.toBe("embedding");
