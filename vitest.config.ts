@@ -28,6 +28,7 @@ export default defineConfig({
           ...fast,
         },
       },
+      { test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...slow } },
       { test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...fast } },
       { test: { name: "git", include: ["test/git/**/*.test.ts"], ...slow } },
       { test: { name: "ingress", include: ["test/ingress/**/*.test.ts"], ...slow } },
@@ -37,6 +38,8 @@ export default defineConfig({
       { test: { name: "assistant", include: ["test/assistant/**/*.test.ts"], ...slow } },
       { test: { name: "dbus", include: ["test/dbus/**/*.test.ts"], pool: "forks", ...slow } },
       { test: { name: "model", include: ["test/model/**/*.test.ts"], pool: "forks", ...slow } },
+      // Programs that Berth does not bring or need, only meets: `npm run test:peers`.
+      { test: { name: "peers", include: ["test/peers/**/*.test.ts"], pool: "forks", ...slow } },
       // The built program too, and the real llama.cpp, but no container engine.
       {
         test: {

@@ -1,7 +1,7 @@
 import { symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { appText, documents, SpecWorld } from "./spec-world.ts";
+import { appText, documents, SpecWorld } from "../../support/spec-world.ts";
 
 let world: SpecWorld;
 beforeEach(() => {

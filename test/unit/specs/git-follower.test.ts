@@ -3,9 +3,9 @@ import { mkdir, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { BerthError } from "../../../src/base/errors.ts";
+import { GitWorld, MemoryGit, unreachable } from "../../support/git-world.ts";
 import { PATIENT } from "../../support/patience.ts";
-import { GitWorld, MemoryGit, unreachable } from "./git-world.ts";
-import { appText } from "./spec-world.ts";
+import { appText } from "../../support/spec-world.ts";
 
 function open(config: ConstructorParameters<typeof GitWorld>[1] = {}) {
   const git = new MemoryGit();

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { SOURCE_REVISION } from "../../../src/resources/resource.ts";
-import { SpecWorld } from "./spec-world.ts";
+import { SpecWorld } from "../../support/spec-world.ts";
 
 const app = (name: string, source: string) =>
   `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: ${source} }\n`;

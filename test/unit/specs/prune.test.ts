@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { appText, documents, SpecWorld } from "./spec-world.ts";
+import { appText, documents, SpecWorld } from "../../support/spec-world.ts";
 
 let world: SpecWorld;
 beforeEach(() => {

@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ArchiveStore } from "../../../../src/controller/build/archive-store.ts";
-import { rawTar } from "./raw-tar.ts";
+import { rawTar } from "../../../support/raw-tar.ts";
 
 const { signal } = new AbortController();
 const plain = rawTar([{ name: "a", content: "hello" }]);

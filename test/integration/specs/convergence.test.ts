@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { appText, documents, SpecWorld } from "./spec-world.ts";
+import { appText, documents, SpecWorld } from "../../support/spec-world.ts";
 
 type Step =
   | {

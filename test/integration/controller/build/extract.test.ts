@@ -18,7 +18,7 @@ import { createGzip, gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { extractArchive } from "../../../../src/controller/build/extract.ts";
 import type { ExtractLimits } from "../../../../src/controller/build/extract-target.ts";
-import { paxHeader, type RawEntry, rawEntry, rawTar } from "./raw-tar.ts";
+import { paxHeader, type RawEntry, rawEntry, rawTar } from "../../../support/raw-tar.ts";
 
 const { signal } = new AbortController();
 const limits: ExtractLimits = { bytesMax: 2 ** 20, filesMax: 1000 };

@@ -2,18 +2,18 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { SpecsGit } from "../../../src/base/config.ts";
-import { BerthError } from "../../../src/base/errors.ts";
-import { silentLogger } from "../../../src/base/logger.ts";
+import type { SpecsGit } from "../../src/base/config.ts";
+import { BerthError } from "../../src/base/errors.ts";
+import { silentLogger } from "../../src/base/logger.ts";
 import type {
   GitCheckout,
   GitClient,
   GitRemote,
   SourceLimits,
-} from "../../../src/controller/git/port.ts";
-import { SpecsGitFollower } from "../../../src/controller/specs/git-follower.ts";
-import { SpecFolder } from "../../../src/controller/specs/spec-folder.ts";
-import { openTestStore } from "../../support/store.ts";
+} from "../../src/controller/git/port.ts";
+import { SpecsGitFollower } from "../../src/controller/specs/git-follower.ts";
+import { SpecFolder } from "../../src/controller/specs/spec-folder.ts";
+import { openTestStore } from "./store.ts";
 
 /** A repository in memory: commits are what it holds, by path; a link is `{ link }`. */
 export class MemoryGit implements GitClient {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { PATIENT } from "../../support/patience.ts";
-import { appText, documents, SpecWorld } from "./spec-world.ts";
+import { appText, documents, SpecWorld } from "../../support/spec-world.ts";
 
 /** The real clock and the real file system: what happens is only ever waited for. */
 let world: SpecWorld;

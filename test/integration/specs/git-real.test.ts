@@ -7,8 +7,8 @@ import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Git } from "../../../src/controller/git/git.ts";
 import { GitHttpServer } from "../../support/git-server.ts";
-import { GitWorld } from "./git-world.ts";
-import { appText } from "./spec-world.ts";
+import { GitWorld } from "../../support/git-world.ts";
+import { appText } from "../../support/spec-world.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../support/specs-git-process.ts", import.meta.url));
 

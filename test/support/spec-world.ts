@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { Clock } from "../../../src/base/clock.ts";
-import { silentLogger } from "../../../src/base/logger.ts";
-import { SpecFolder } from "../../../src/controller/specs/spec-folder.ts";
-import type { Kind } from "../../../src/resources/kinds.ts";
-import type { Resource } from "../../../src/resources/resource.ts";
-import type { Store } from "../../../src/store/store.ts";
-import { openTestStore, type TestStore } from "../../support/store.ts";
+import type { Clock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
+import { SpecFolder } from "../../src/controller/specs/spec-folder.ts";
+import type { Kind } from "../../src/resources/kinds.ts";
+import type { Resource } from "../../src/resources/resource.ts";
+import type { Store } from "../../src/store/store.ts";
+import { openTestStore, type TestStore } from "./store.ts";
 
 /** A folder, a store and the code between them, on a clock that the test moves. */
 export class SpecWorld implements AsyncDisposable {
