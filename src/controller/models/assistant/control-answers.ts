@@ -115,5 +115,7 @@ export function readInspected(answer: unknown): InspectedModel {
 function checked<T>(answer: unknown, shape: Shape<T>): T {
   if (shape.fits(answer)) return answer;
   const [first] = shape.errors;
-  throw notUnderstood(new Error(`the answer${first?.instancePath ?? ""} ${first?.message ?? "is wrong"}`));
+  throw notUnderstood(
+    new Error(`the answer${first?.instancePath ?? ""} ${first?.message ?? "is wrong"}`),
+  );
 }
