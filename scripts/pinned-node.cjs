@@ -12,6 +12,7 @@ const path = require("path");
 
 const NEEDED = "Node.js 22.13 or a newer 22, 24, or 26 or newer";
 const ELSEWHERE = "install one: https://nodejs.org/en/download";
+const NETWORK = "check the network, and npm's settings for registry and proxy; or ";
 /** npm's own pauses between tries, 10 s and 60 s, are long where a person waits. */
 const RETRY_FLAGS = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
 const FORWARDED_SIGNALS = ["SIGTERM", "SIGHUP", "SIGINT"];
@@ -181,7 +182,7 @@ function pinnedNode() {
           pinned.version +
           " could not be had: " +
           error.message,
-        error.hint || ELSEWHERE,
+        error.hint || NETWORK + ELSEWHERE,
       );
     }
   }
@@ -260,18 +261,21 @@ function run(command, args, options) {
   );
   if (result.error) throw result.error;
   if (result.status === 0) return result.stdout;
-  const said = (result.stderr || result.stdout || "")
+  throw new Error(
+    reasonOf(result) || path.basename(command) + " ended with " + (result.status || result.signal),
+  );
+}
+
+/** The line that says why: npm prints the codes before it, and advice and a stack after it. */
+function reasonOf(result) {
+  return (result.stderr || result.stdout || "")
     .split("\n")
     .map(function (line) {
-      return line.replace(/^npm (ERR!|error)\s*/, "").trim();
+      return line.replace(/^npm (ERR!|error) (\w+Error: |[a-z]+ (?=No ))?/, "").trim();
     })
-    .filter(function (line) {
-      return line !== "" && !/^A complete log of this run|^npm /.test(line);
+    .find(function (line) {
+      return line !== "" && !/^(npm |code |syscall |errno |A complete log)/.test(line);
     });
-  throw new Error(
-    said.slice(0, 3).join("; ") ||
-      path.basename(command) + " ended with " + (result.status || result.signal),
-  );
 }
 
 /** Onto the disk before the rename, which may outlive a power failure that the content does not. */
