@@ -27,7 +27,7 @@ export async function installWithCaddy(enginePackages, args) {
   }
   if (caddy.length === 0) return;
   if (which("caddy")) stopService();
-  else console.error(`berth: ${WITHOUT}: ${installHint()}, and start Berth again`);
+  else console.error(`berth: ${WITHOUT}: ${installHint()}`);
 }
 
 function lacksCaddy(args) {
@@ -44,8 +44,9 @@ function stopService() {
   spawnSync("systemctl", ["disable", "--now", "caddy"], { stdio: ["ignore", "ignore", 2] });
 }
 
+/** As root apt-get has been asked already: the release has no such package, as Ubuntu 22.04 has none. */
 function installHint() {
-  return isDebianLike()
-    ? "sudo apt-get install caddy"
-    : "install it (https://caddyserver.com/docs/install)";
+  return isDebianLike() && !isRoot()
+    ? "sudo apt-get install caddy, and start Berth again"
+    : "install it (https://caddyserver.com/docs/install), and start Berth again";
 }
