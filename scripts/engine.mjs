@@ -135,33 +135,35 @@ export async function confirm(question) {
 }
 
 /**
- * Installs Debian packages. Throws with the command to run where it may not, or where it fails.
- * A package's service is kept from starting: we start what we need ourselves.
+ * Installs Debian packages. Throws with the command to run where it may not, or where it fails; `optional` ones
+ * are left out where the machine's release does not have them.
  */
-export async function aptInstall(packages, why) {
-  const command = `apt-get install -y --no-install-recommends ${packages.join(" ")}`;
-  if (!isDebianLike()) throw new Error(`${why}: install ${packages.join(", ")} and try again`);
+export async function aptInstall(packages, why, { optional = [] } = {}) {
+  const all = [...packages, ...optional];
+  const command = `apt-get install -y --no-install-recommends ${all.join(" ")}`;
+  if (!isDebianLike()) throw new Error(`${why}: install ${all.join(", ")} and try again`);
   if (!isRoot()) throw new Error(`${why}: run as root, or install it first: sudo ${command}`);
-  if (!(await confirm(`${why}. Install ${packages.join(", ")} with apt-get?`)))
+  if (!(await confirm(`${why}. Install ${all.join(", ")} with apt-get?`)))
     throw new Error(`${why}: install it when you are ready: ${command}`);
-  console.error(`berth: installing ${packages.join(", ")}`);
+  console.error(`berth: installing ${all.join(", ")}`);
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
   const lock = ["-o", "DPkg::Lock::Timeout=300"];
   const run = (...args) => spawnSync("apt-get", [...lock, ...args], { env, encoding: "utf8" });
-  const install = () => run("install", "-y", "--no-install-recommends", ...packages);
-  let result = install();
+  const install = (names) => run("install", "-y", "--no-install-recommends", ...names);
+  let result = install(all);
   if (result.status !== 0) {
     // A fresh machine has no package lists, or old ones.
     run("update");
-    result = install();
+    result = install(all);
   }
+  if (result.status !== 0 && packages.length > 0 && optional.length > 0) result = install(packages);
   if (result.status !== 0) {
     const last = `${result.stdout ?? ""}\n${result.stderr ?? ""}`
       .trim()
       .split("\n")
       .slice(-5)
       .join("\n  ");
-    throw new Error(`apt-get could not install ${packages.join(", ")}:\n  ${last}`);
+    throw new Error(`apt-get could not install ${all.join(", ")}:\n  ${last}`);
   }
 }
 

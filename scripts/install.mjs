@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { aptInstall, isDebianLike, isRoot, which } from "./engine.mjs";
+import pinnedNode from "./pinned-node.cjs";
 
 export const root = path.resolve(import.meta.dirname, "..");
 const modules = path.join(root, "node_modules");
@@ -12,33 +12,25 @@ const installStamp = path.join(modules, ".berth-installed");
 const buildStamp = path.join(root, "dist", ".built");
 
 /** Installs what the lock file says when node_modules is missing or of another lock file. Throws with what to do. */
-export async function ensureInstalled() {
+export function ensureInstalled() {
   const wanted = lockDigest();
-  if (readText(installStamp) !== wanted && !upToDateWithoutStamp()) {
-    console.error(
-      "berth: installing packages; this takes a minute or two, and some more where the database module is compiled",
-    );
+  if (readText(installStamp) === wanted) return;
+  if (!upToDateWithoutStamp()) {
+    console.error("berth: installing packages (about 240 MB); this takes a minute");
     install();
   }
-  await ensureNativeModule();
   writeFileSync(installStamp, wanted);
 }
 
 function install() {
-  // Whatever the environment says: the build needs the development packages.
-  const flags = ["--include=dev", "--include=optional", "--no-audit", "--no-fund"];
-  const clean = npm(["ci", ...flags], { quiet: true });
-  if (clean.status === 0) return;
-  // npm ci refuses a lock file that leaves out optional packages of other platforms, as a registry
-  // that offers none of these makes it. npm install keeps to the versions of the same file.
-  const plain = npm(["install", "--no-save", ...flags], { quiet: true });
-  if (plain.status === 0) return;
-  // A module that could not be compiled is tried again below, with a compiler.
-  const withoutScripts = npm(["install", "--no-save", "--ignore-scripts", ...flags], {
-    quiet: true,
-  });
-  if (withoutScripts.status === 0) return;
-  throw new Error(`npm could not install the packages:\n${lastLines(withoutScripts)}`);
+  // Whatever the environment says: the build needs the development packages. Nothing is compiled, so no script of
+  // a package has to run; npm before version 11 would run all of them.
+  const result = npm(
+    ["ci", "--include=dev", "--include=optional", "--ignore-scripts", "--no-audit", "--no-fund"],
+    { quiet: true },
+  );
+  if (result.status !== 0)
+    throw new Error(`npm could not install the packages:\n${lastLines(result)}`);
 }
 
 /** Builds when dist is missing or older than any source. Throws when the build fails. */
@@ -54,44 +46,12 @@ export function ensureBuilt() {
   writeFileSync(buildStamp, String(newest));
 }
 
-/**
- * better-sqlite3 is the one package with compiled code that everything needs. Its install script downloads that, or
- * compiles it where the download is not possible, which takes a compiler. (usocket is optional: without a compiler
- * only the companion does not start, and says so.)
- */
-async function ensureNativeModule() {
-  if (nativeModuleLoads()) return;
-  if (!which("g++") || !which("make") || !which("python3"))
-    await aptInstall(["g++", "make", "python3"], "the database module has to be compiled");
-  console.error("berth: compiling the database module (better-sqlite3)");
-  npm(["rebuild", "better-sqlite3"]);
-  if (!nativeModuleLoads())
-    throw new Error(
-      `the database module (better-sqlite3) could not be compiled: see above${
-        isDebianLike() && !isRoot() ? "; try: sudo apt-get install g++ make python3" : ""
-      }`,
-    );
-}
-
-function nativeModuleLoads() {
-  const check = `new (require("better-sqlite3"))(":memory:").close()`;
-  return spawnSync(process.execPath, ["-e", check], { cwd: root, stdio: "ignore" }).status === 0;
-}
-
-/** Headers of this Node, where the machine has them, spare node-gyp a download. */
-function nodeHeaders() {
-  const prefix = path.dirname(path.dirname(process.execPath));
-  return existsSync(path.join(prefix, "include", "node", "node.h"))
-    ? { npm_config_nodedir: prefix }
-    : {};
-}
-
 function npm(args, { quiet = false } = {}) {
-  const cli = process.env.npm_execpath;
-  const own = cli?.endsWith("npm-cli.js") && existsSync(cli);
-  return spawnSync(own ? process.execPath : "npm", own ? [cli, ...args] : args, {
+  const npm = pinnedNode.npmCommand();
+  if (npm === undefined) throw new Error("there is no npm on this machine: install it");
+  return spawnSync(npm.command, [...npm.args, ...args], {
     cwd: root,
-    env: { ...process.env, ...nodeHeaders() },
+    env: npm.env,
     // Standard output belongs to whoever called us.
     stdio: quiet ? ["ignore", "pipe", "pipe"] : ["ignore", 2, 2],
     encoding: "utf8",
@@ -108,11 +68,11 @@ function lastLines({ error, stdout, stderr }) {
     .join("\n");
 }
 
-/** What decides what node_modules must hold: the lock file, and the Node that compiled code is for. */
+/** What decides what node_modules must hold: the lock file, and the machine. Compiled code fits every Node.js (Node-API). */
 function lockDigest() {
   return createHash("sha256")
     .update(readText(path.join(root, "package-lock.json")) ?? "")
-    .update(`${process.versions.modules} ${process.platform} ${process.arch}`)
+    .update(`${process.platform} ${process.arch}`)
     .digest("hex");
 }
 

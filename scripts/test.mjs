@@ -8,9 +8,9 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { checkNodeVersion } from "./node-version.mjs";
+import pinnedNode from "./pinned-node.cjs";
 
-checkNodeVersion();
+await pinnedNode.ensure();
 
 const { aptInstall, privateEngineInUse, startPrivateEngine, stopPrivateEngine, which } =
   await import("./engine.mjs");
@@ -30,7 +30,7 @@ for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"])
 let code = 1;
 try {
   await ensureSystemPackages();
-  await ensureInstalled();
+  ensureInstalled();
   ensureBuilt();
   const host = process.env.BERTH_TEST_DOCKER_HOST ?? (await ownHost());
   if (!stopped) code = await vitest(host);
@@ -60,9 +60,6 @@ async function ensureSystemPackages() {
     ["busctl", "systemd"],
     ["dbus-monitor", "dbus-bin"],
     ["gnome-keyring-daemon", "gnome-keyring"],
-    // For usocket, which is compiled.
-    ["make", "make"],
-    ["g++", "g++"],
     ["python3", "python3"],
   ];
   if (!process.env.BERTH_TEST_DOCKER_HOST)

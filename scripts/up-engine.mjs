@@ -1,4 +1,5 @@
-// The container engine of `npm run up`: the one that answers, or one that is installed and started.
+// The container engine of `npm run up`: the one that answers, or one that is installed and started. Caddy comes
+// with it in the same run of apt-get.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import os from "node:os";
@@ -6,7 +7,6 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   answers,
-  aptInstall,
   DEFAULT_SOCKET,
   engineRequest,
   isDebianLike,
@@ -15,12 +15,21 @@ import {
   startDockerd,
   which,
 } from "./engine.mjs";
+import { installWithCaddy } from "./up-caddy.mjs";
+import { flag } from "./up-flags.mjs";
 
 /** A service that was started just now may take its time. */
 const SERVICE_LIMIT_MS = 60_000;
 
 /** The address of an engine that answers. Throws with what to install, start or set. */
 export async function ensureEngine(args) {
+  const answering = await findEngine(args);
+  if (answering === undefined) return start(process.env.BERTH_ENGINE_SOCKET, args);
+  await installWithCaddy([], args);
+  return answering;
+}
+
+async function findEngine(args) {
   const wanted = flag(args, "--docker-host") ?? process.env.DOCKER_HOST;
   if (wanted) {
     if (await answers(wanted)) return wanted;
@@ -32,20 +41,19 @@ export async function ensureEngine(args) {
   const sockets = own ? [own] : usualSockets();
   for (const socket of sockets) if (await answers(`unix://${socket}`)) return `unix://${socket}`;
   for (const socket of sockets) await refuseForbidden(socket);
-  return start(own, dataDir(args));
+  return undefined;
 }
 
-async function start(own, logDir) {
+async function start(own, args) {
   if (!isRoot())
     throw new Error(
       `no container engine answers. ${
         which("dockerd") ? "Start it: sudo systemctl start docker" : installHint()
       }, or run \`npm run up\` as root, which does that`,
     );
-  if (!which("dockerd")) {
-    if (!isDebianLike()) throw new Error(`Berth needs a container engine. ${installHint()}`);
-    await aptInstall(["docker.io", "ca-certificates"], "Berth needs a container engine");
-  }
+  if (!which("dockerd") && !isDebianLike())
+    throw new Error(`Berth needs a container engine. ${installHint()}`);
+  await installWithCaddy(which("dockerd") ? [] : ["docker.io", "ca-certificates"], args);
   const socket = own ?? DEFAULT_SOCKET;
   const host = `unix://${socket}`;
   if (!own && !process.env.BERTH_ENGINE_DATA_ROOT && existsSync("/run/systemd/system")) {
@@ -59,7 +67,7 @@ async function start(own, logDir) {
     }
     return host;
   }
-  const logFile = path.join(logDir, "dockerd.log");
+  const logFile = path.join(dataDir(args), "dockerd.log");
   console.error(`berth: starting the container engine (its log: ${logFile})`);
   const beside = path.dirname(socket);
   await startDockerd({
@@ -110,10 +118,4 @@ function dataDir(args) {
       process.env.BERTH_DATA_DIR ??
       (isRoot() ? "/var/lib/berth" : path.join(os.homedir(), ".local", "state", "berth")),
   );
-}
-
-function flag(args, name) {
-  const index = args.findIndex((arg) => arg === name || arg.startsWith(`${name}=`));
-  if (index < 0) return undefined;
-  return args[index] === name ? args[index + 1] : args[index].slice(name.length + 1);
 }

@@ -8,9 +8,9 @@
 // Plain Node without dependencies: it runs before anything is installed.
 import { spawn } from "node:child_process";
 import path from "node:path";
-import { checkNodeVersion } from "./node-version.mjs";
+import pinnedNode from "./pinned-node.cjs";
 
-checkNodeVersion();
+await pinnedNode.ensure();
 
 const { ensureEngine } = await import("./up-engine.mjs");
 const { ensureHelloImage } = await import("./base-image.mjs");
@@ -19,13 +19,13 @@ const { ensureBuilt, ensureInstalled, root } = await import("./install.mjs");
 const args = process.argv.slice(2);
 
 if (args.includes("--help") || args.includes("-h")) {
-  await ensureInstalled();
+  ensureInstalled();
   ensureBuilt();
   run(process.env);
 } else {
   try {
     const host = await ensureEngine(args);
-    await ensureInstalled();
+    ensureInstalled();
     ensureBuilt();
     await ensureHelloImage(host);
     run({ ...process.env, DOCKER_HOST: host });
@@ -42,17 +42,9 @@ function run(env) {
     env,
     stdio: "inherit",
   });
-  for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"])
-    process.on(signal, () => {
-      // Ctrl-C reaches the whole group of a terminal: Berth has it already.
-      if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);
-    });
   child.once("error", (error) => {
     console.error(`error: ${error.message}`);
     process.exitCode = 1;
   });
-  child.once("exit", (code, signal) => {
-    process.exitCode = code ?? (signal === "SIGINT" ? 130 : signal === "SIGTERM" ? 143 : 1);
-    process.removeAllListeners();
-  });
+  pinnedNode.exitAs(child);
 }

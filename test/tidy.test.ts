@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { completeLock, type Lock } from "../scripts/complete-lock.mjs";
 import {
   adapterProblems,
   allowedRooms,
@@ -60,6 +61,73 @@ describe("documents", () => {
 
   test("paths in backticks exist", () => {
     expect(docs.flatMap((doc) => docPathProblems(doc, exists))).toEqual([]);
+  });
+});
+
+describe("package-lock.json", () => {
+  const lock: Lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"));
+  const entries = Object.entries(lock.packages);
+
+  test("every optional dependency has an entry; otherwise run `npm run lock`", () => {
+    expect(entries.length).toBeGreaterThan(400);
+    expect(completeLock(lock).packages).toEqual(lock.packages);
+  });
+
+  test("every package of a single platform names it", () => {
+    const platforms = entries.filter(([location]) =>
+      /[/-](x64|arm64|arm|ia32|riscv64)(-|$)/.test(location),
+    );
+    expect(platforms.length).toBeGreaterThan(50);
+    expect(platforms.filter(([, { os, cpu }]) => !os?.length || !cpu?.length)).toEqual([]);
+  });
+
+  test("no install script is allowed to run", () => {
+    const { allowScripts }: { allowScripts: Record<string, boolean> } = JSON.parse(
+      readFileSync(join(root, "package.json"), "utf8"),
+    );
+    const scripts = entries.filter(([, entry]) => entry.hasInstallScript);
+    expect(allowScripts).toEqual(
+      Object.fromEntries(
+        scripts.map(([location]) => [location.replace("node_modules/", ""), false]),
+      ),
+    );
+  });
+
+  test("an optional dependency without an entry gets one by its name", () => {
+    const before: Lock = {
+      packages: {
+        "": { dependencies: { tool: "1.0.0" } },
+        "node_modules/tool": {
+          version: "1.0.0",
+          dev: true,
+          optionalDependencies: {
+            "@tool/linux-x64-musl": "1.0.0",
+            "@tool/win32-arm64-msvc": "1.0.0",
+            "cpu-features": "1.0.0",
+          },
+        },
+        "node_modules/cpu-features": { version: "1.0.0", dependencies: { compiler: "1.0.0" } },
+        "node_modules/compiler": { version: "1.0.0", hasInstallScript: true },
+      },
+    };
+    const { packages } = completeLock(before);
+    expect(packages).toMatchObject({
+      "node_modules/@tool/linux-x64-musl": {
+        dev: true,
+        os: ["linux"],
+        cpu: ["x64"],
+        libc: ["musl"],
+      },
+      "node_modules/@tool/win32-arm64-msvc": { version: "1.0.0", os: ["win32"], cpu: ["arm64"] },
+      "node_modules/cpu-features": { os: ["none"] },
+    });
+    expect(Object.keys(packages)).not.toContain("node_modules/compiler");
+    expect(completeLock({ packages })).toEqual({ packages });
+  });
+
+  test("a package whose platform cannot be told is refused", () => {
+    const packages = { "": { optionalDependencies: { "some-thing": "1.0.0" } } };
+    expect(() => completeLock({ packages })).toThrow("some-thing");
   });
 });
 

@@ -1,9 +1,11 @@
 import { join } from "node:path";
 import type { AssistantConfig } from "../base/assistant-config.ts";
+import { isMusl } from "../base/c-library.ts";
 import type { Cleanup } from "../base/cleanup.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
 import type { Engine } from "./inference/engine.ts";
+import { chooseEngine } from "./inference/engine-choice.ts";
 import { LlamaEngine } from "./inference/llama/llama-engine.ts";
 import { KnownModels } from "./inference/models/known-models.ts";
 import { ModelFactsCache } from "./inference/models/model-facts.ts";
@@ -26,7 +28,7 @@ export interface LocalInference {
 
 /**
  * Builds it; what has to end again goes to `starting`. Throws `model_unusable` where a model that was named
- * cannot be one.
+ * cannot be one, and `engine_failed` where the engine that was named does not run on this system.
  */
 export async function openLocalInference(
   config: AssistantConfig,
@@ -71,9 +73,10 @@ export async function openLocalInference(
   return { service, engine, known, facts, residency };
 }
 
-/** auto is llama.cpp, with models or without: the stub answers only whoever asks for it. */
 function engineOf(config: AssistantConfig, clock: Clock, logger: Logger): Engine {
-  if (config.engine === "stub") return new StubEngine({ clock });
+  const { engine, notice } = chooseEngine(config.engine, { isMusl: isMusl() });
+  if (notice !== undefined) logger.warn({ engine }, notice);
+  if (engine === "stub") return new StubEngine({ clock });
   return new LlamaEngine({
     clock,
     logger,

@@ -1,6 +1,6 @@
 /**
  * Parts that were started, ended in reverse order. (AsyncDisposableStack, which does the same, is
- * not in Node 20.) A part that fails to end does not keep the others from ending.
+ * not in Node 22.) A part that fails to end does not keep the others from ending.
  */
 export class Cleanup implements AsyncDisposable {
   #steps: (() => unknown)[] = [];

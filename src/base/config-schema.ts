@@ -343,6 +343,8 @@ export const secrets = [
 /** Variables that are no settings of the server: what the command line reads, and the assistant that it starts. */
 export const otherVariables = [
   "BERTH_CONFIG",
+  // Where bin/berth keeps a Node.js of its own (scripts/pinned-node.cjs).
+  "BERTH_NODE_DIR",
   "BERTH_URL",
   "BERTH_TOKEN",
   "BERTH_ASSISTANT_ENGINE",

@@ -134,6 +134,8 @@ async function settledDaemons(client: Client, signal: AbortSignal): Promise<Syst
 }
 
 function assistantText({ state, url, message }: Assistant, { colours }: Cli): string {
+  if (url !== null && state === "up" && message !== null)
+    return `${url}/v1; ${colours.yellow(message)}`;
   if (url !== null) return `${url}/v1, for OpenAI clients with any API key`;
   if (state === "off") return colours.yellow(message ?? "the assistant is off");
   return colours.red(`not ready: ${message ?? "the assistant is starting"}`);

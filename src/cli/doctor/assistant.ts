@@ -1,11 +1,14 @@
 import { request } from "node:http";
 import { assistantControlSocket } from "../../base/assistant-paths.ts";
+import { isMusl, MUSL_NOTICE } from "../../base/c-library.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
 import { type Finding, finding, type Patient, systemCode } from "./check.ts";
 import { portHolder, tryToListen } from "./ports.ts";
 
 const CHECK = "assistant";
+const WITH_GLIBC =
+  "for models use a system with glibc, such as Debian or Ubuntu; --assistant off leaves the assistant out";
 const ANSWER_MS_MAX = 2_000;
 /** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
 const SOCKET_PATH_BYTES_MAX = 103;
@@ -13,7 +16,10 @@ const SOCKET_PATH_BYTES_MAX = 103;
 /** What a server that runs says of its assistant. */
 export function assistantFinding({ state, url, pid, message }: SystemInfo["assistant"]): Finding {
   const where = `${url} (process ${pid})`;
-  if (state === "up") return finding(CHECK, "ok", where);
+  if (state === "up")
+    return message === null
+      ? finding(CHECK, "ok", where)
+      : finding(CHECK, "warn", `${where}; ${message}`, WITH_GLIBC);
   if (state === "foreign")
     return finding(CHECK, "ok", `${where}; somebody else started it, and Berth uses it`);
   if (state === "off") return finding(CHECK, "ok", message ?? "off");
@@ -43,6 +49,7 @@ export function companionFindings({ state, starts, message }: SystemInfo["compan
 /** Without a server: whether one could start its assistant. */
 export async function checkAssistantAhead({ config }: Patient): Promise<Finding[]> {
   const { assistant } = config;
+  if (assistant && isMusl()) return [finding(CHECK, "warn", MUSL_NOTICE, WITH_GLIBC)];
   if (!assistant) return [finding(CHECK, "ok", "off: no model is run")];
   const socket = assistantControlSocket(assistant.dataDir);
   if (Buffer.byteLength(socket) > SOCKET_PATH_BYTES_MAX)

@@ -64,8 +64,15 @@ function asItRuns(config: Config): Config {
 }
 
 function checkNode(): Finding {
-  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
-  return major > 20 || (major === 20 && minor >= 19)
-    ? finding("node", "ok", process.versions.node)
-    : finding("node", "fail", `${process.versions.node} is too old`, "install Node 20.19 or newer");
+  const version = process.versions.node;
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const isFit = (major === 22 && minor >= 13) || major === 24 || major >= 26;
+  return isFit
+    ? finding("node", "ok", `${version} (${process.execPath})`)
+    : finding(
+        "node",
+        "fail",
+        `Berth does not run on ${version}`,
+        "install Node.js 22.13 or a newer 22, 24, or 26 or newer",
+      );
 }

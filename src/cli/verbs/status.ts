@@ -92,7 +92,9 @@ function assistantText({ assistant }: SystemInfo, colours: Colors): string {
   const { state, url, starts, message } = assistant;
   const again = starts > 1 ? `, started ${starts} times` : "";
   if (url !== null && (state === "up" || state === "foreign"))
-    return `${url}/v1${state === "foreign" ? ", started by somebody else" : ""}${again}`;
+    return `${url}/v1${state === "foreign" ? ", started by somebody else" : ""}${again}${
+      state === "up" && message !== null ? `; ${colours.yellow(message)}` : ""
+    }`;
   const reason = message === null ? "" : `: ${message}`;
   if (state === "off") return `off${reason}`;
   return colours.yellow(

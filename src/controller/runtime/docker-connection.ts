@@ -201,7 +201,7 @@ export class DockerConnection {
     run: (bound: AbortSignal) => Promise<T>,
   ): Promise<T> {
     signal.throwIfAborted();
-    // Not AbortSignal.any: on Node 20 each use stays with the long-lived signal until that goes.
+    // Not AbortSignal.any: on Node 22 each use stays with the long-lived signal until that goes.
     const bound = new AbortController();
     keepFromInspection(bound.signal);
     let late = false;

@@ -59,7 +59,8 @@ export const SystemInfo = Type.Object(
         starts: Type.Integer({ description: "since Berth came up; 1 where it never ended" }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
-          description: "why it is not up, and what to do",
+          description:
+            "why it is not up, and what to do; while it is up, what its users have to know",
         }),
       },
       closed,

@@ -217,6 +217,7 @@ it("tells whether an assistant could start, runs already, or is kept off its por
 
 it.each([
   ["up", null, "ok", "http://127.0.0.1:7777 (process 7)"],
+  ["up", "it answers as a stub", "warn", "it answers as a stub"],
   ["foreign", "it is used", "ok", "somebody else started it"],
   ["off", "it is off: --assistant on", "ok", "it is off: --assistant on"],
   ["starting", null, "warn", "it is being started"],

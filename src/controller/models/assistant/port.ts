@@ -93,6 +93,6 @@ export interface AssistantReport {
   readonly pid: number | null;
   /** Starts since Berth came up; 1 for one that never ended. */
   readonly starts: number;
-  /** Why it is not up, and what to do. */
+  /** Why it is not up, and what to do; while it is up, what its users have to know. */
   readonly message: string | null;
 }

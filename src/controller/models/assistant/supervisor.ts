@@ -1,4 +1,5 @@
 import { untilAborted } from "../../../base/aborting.ts";
+import { isMusl, MUSL_NOTICE } from "../../../base/c-library.ts";
 import { type Clock, delay } from "../../../base/clock.ts";
 import type { AssistantSettings } from "../../../base/config.ts";
 import type { Environment } from "../../../base/environment.ts";
@@ -45,6 +46,8 @@ export interface SupervisorOptions extends Outfit {
   /** What the assistant may know. */
   readonly environment: Environment;
   readonly calls: ControlCalls;
+  /** What its users have to know while it is up; default: what the C library of this system means to it. */
+  readonly notice?: string | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The report is another one now. `event` is undefined where that is no news to anybody. */
@@ -68,6 +71,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   readonly #options: SupervisorOptions;
   readonly #tasks: TaskGroup;
   readonly #mark: string;
+  readonly #notice: string | null;
   #report: AssistantReport = {
     state: "starting",
     url: null,
@@ -82,6 +86,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.#mark = markOf(options);
+    this.#notice = options.notice ?? (isMusl() ? MUSL_NOTICE : null);
     this.#tasks = new TaskGroup((error) =>
       options.logger.error({ err: error }, "the assistant is not looked after any more"),
     );
@@ -137,7 +142,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
         if (signal.aborted) return;
         upSince = clock.now();
         this.#change(
-          { state: "up", url, pid: child.pid ?? null, message: null },
+          { state: "up", url, pid: child.pid ?? null, message: this.#notice },
           { type: "Normal", reason: "AssistantUp", message: `the assistant answers on ${url}` },
         );
       },
@@ -166,7 +171,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
         url: daemon.url,
         pid: daemon.pid,
         starts: this.#report.starts + 1,
-        message: null,
+        message: this.#notice,
       },
       {
         type: "Normal",

@@ -248,7 +248,7 @@ export class Downloader implements AsyncDisposable {
   }
 }
 
-/** DisposableStack is not in Node 20. */
+/** DisposableStack is not in Node 22. */
 class DisposableList implements Disposable {
   readonly #held: Disposable[] = [];
 

@@ -1,0 +1,318 @@
+// The Node.js that Berth runs on: the one that started it where that fits, else the pinned one of
+// pinned-node.json, which is downloaded once with the machine's npm into a folder of its own.
+//
+//   node scripts/pinned-node.cjs SCRIPT [ARGUMENT...]      runs a script on a Node.js that fits
+//
+// CommonJS without dependencies, in syntax that Node.js 12 parses: Ubuntu 22.04 has that.
+"use strict";
+const childProcess = require("child_process");
+const fs = require("fs");
+const os = require("os");
+const path = require("path");
+
+const NEEDED = "Node.js 22.13 or a newer 22, 24, or 26 or newer";
+const ELSEWHERE = "install one: https://nodejs.org/en/download";
+const NETWORK = "check the network, and npm's settings for registry and proxy; or ";
+/** npm's own pauses between tries, 10 s and 60 s, are long where a person waits. */
+const RETRY_FLAGS = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
+const FORWARDED_SIGNALS = ["SIGTERM", "SIGHUP", "SIGINT"];
+const LEFTOVER = /^\.fetch-(\d+)-/;
+
+/** An error with what to do about it. */
+class NodeError extends Error {
+  constructor(message, hint) {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+/** As `engines` of package.json has it; a test compares the two. */
+function isFit(version) {
+  const parts = (version || process.versions.node).split(".").map(Number);
+  return (parts[0] === 22 && parts[1] >= 13) || parts[0] === 24 || parts[0] >= 26;
+}
+
+/**
+ * Resolves at once where this Node.js fits. Otherwise the script runs again on the pinned one, this process
+ * passes signals on and exits as that does, and the promise stays pending.
+ */
+function ensure() {
+  if (isFit()) return Promise.resolve();
+  continueOnPinnedNode(process.argv.slice(1));
+  return new Promise(function () {});
+}
+
+/** Runs a script on the pinned Node.js, which is downloaded where it is missing, and exits as that does. */
+function continueOnPinnedNode(args) {
+  let node;
+  try {
+    node = pinnedNode();
+  } catch (error) {
+    fail(error);
+  }
+  const child = childProcess.spawn(node, process.execArgv.concat(args), {
+    stdio: "inherit",
+    env: environmentOf(node),
+  });
+  child.once("error", function (error) {
+    fail(new NodeError("cannot run " + node + ": " + error.message, ELSEWHERE));
+  });
+  exitAs(child);
+}
+
+/** Passes signals on to a child, and exits as it does. */
+function exitAs(child) {
+  FORWARDED_SIGNALS.forEach(function (signal) {
+    process.on(signal, function () {
+      // Ctrl-C reaches the whole foreground group of a terminal: the child has it already, and a second
+      // one means to Berth that it is to exit at once.
+      if (signal !== "SIGINT" || !isInForeground()) child.kill(signal);
+    });
+  });
+  child.once("exit", function (code, signal) {
+    if (signal === null) process.exit(code);
+    FORWARDED_SIGNALS.forEach(function (name) {
+      process.removeAllListeners(name);
+    });
+    process.exitCode = 128 + os.constants.signals[signal];
+    process.kill(process.pid, signal);
+  });
+}
+
+/** True when this process belongs to the foreground process group of its terminal. */
+function isInForeground() {
+  try {
+    // proc_pid_stat(5); the name in brackets may hold spaces.
+    const fields = fs
+      .readFileSync("/proc/self/stat", "utf8")
+      .replace(/^.*\) /s, "")
+      .split(" ");
+    return fields[2] === fields[5];
+  } catch (error) {
+    return Boolean(process.stdin.isTTY);
+  }
+}
+
+/** The environment for children: `node` is this one for them too, whoever finds it by PATH. */
+function environmentOf(node) {
+  const env = Object.assign({}, process.env);
+  env.PATH = path.dirname(node) + path.delimiter + (env.PATH || "/usr/local/bin:/usr/bin:/bin");
+  // Set by npm, for the scripts that it runs.
+  ["NODE", "npm_node_execpath"].forEach(function (name) {
+    if (env[name]) env[name] = node;
+  });
+  return env;
+}
+
+/**
+ * How to run npm on this Node.js: the machine's, found through the npm that started us, or by PATH.
+ * Undefined where there is none.
+ */
+function npmCommand() {
+  const started = process.env.npm_execpath;
+  const found = [started].concat(
+    (process.env.PATH || "").split(path.delimiter).map(function (folder) {
+      return path.join(folder, "npm");
+    }),
+  );
+  const program = found.find(function (file) {
+    return file && /^npm(-cli\.js)?$/.test(path.basename(file)) && fs.existsSync(file);
+  });
+  if (program === undefined) return undefined;
+  const cli = fs.realpathSync(program);
+  if (path.basename(cli) !== "npm-cli.js") return { command: program, args: [], env: process.env };
+  return { command: process.execPath, args: [cli], env: withDebianModules(cli) };
+}
+
+/** Debian's npm keeps its modules where only Debian's own Node.js looks for them. */
+function withDebianModules(cli) {
+  const folder = "/usr/share/nodejs";
+  if (!cli.startsWith(folder + "/")) return process.env;
+  const paths = [process.env.NODE_PATH, folder, "/usr/lib/nodejs"].filter(Boolean);
+  return Object.assign({}, process.env, { NODE_PATH: paths.join(path.delimiter) });
+}
+
+/**
+ * Where pinned ones are kept: data, not a cache, since the units of `berth assistant install` name the program.
+ * By the rules of Berth's other folders (src/base/assistant-paths.ts); BERTH_NODE_DIR is another place.
+ */
+function nodeDir() {
+  if (process.env.BERTH_NODE_DIR) return path.resolve(process.env.BERTH_NODE_DIR);
+  if (process.getuid && process.getuid() === 0) return "/var/lib/berth/node";
+  const data = process.env.XDG_DATA_HOME || "";
+  return path.join(
+    path.isAbsolute(data) ? data : path.join(os.homedir(), ".local/share"),
+    "berth/node",
+  );
+}
+
+/** The program of the pinned Node.js. Downloads it where it is missing; throws a NodeError where that fails. */
+function pinnedNode() {
+  const pinned = JSON.parse(fs.readFileSync(path.join(__dirname, "pinned-node.json"), "utf8"));
+  const needed = "Berth needs " + NEEDED + "; this is " + process.versions.node;
+  const source = process.platform === "linux" ? pinned.packages[process.arch] : undefined;
+  if (source === undefined) throw new NodeError(needed + " (" + process.execPath + ")", ELSEWHERE);
+  if (isMusl())
+    throw new NodeError(
+      needed + " (" + process.execPath + "), and a ready-made one for musl is not to be had",
+      "apk add nodejs npm, on a version of Alpine that has such a Node.js",
+    );
+  const name = pinned.version + "-linux-" + process.arch;
+  const folder = path.join(nodeDir(), name);
+  const node = path.join(folder, "bin", "node");
+  if (!fs.existsSync(node)) {
+    process.stderr.write(
+      "berth: " +
+        needed +
+        ", so Node.js " +
+        pinned.version +
+        " is downloaded with npm to " +
+        folder +
+        " (" +
+        pinned.megabytes +
+        " MB)\n",
+    );
+    try {
+      fetchNode({ source: source, version: pinned.version, folder: folder });
+    } catch (error) {
+      throw new NodeError(
+        "Berth needs " +
+          NEEDED +
+          "; Node.js " +
+          pinned.version +
+          " could not be had: " +
+          error.message,
+        error.hint || NETWORK + ELSEWHERE,
+      );
+    }
+  }
+  if (fs.realpathSync(node) === fs.realpathSync(process.execPath))
+    throw new NodeError(node + " is not Node.js " + pinned.version, "remove " + folder);
+  return node;
+}
+
+/** The node-linux packages hold programs for glibc. */
+function isMusl() {
+  if (!process.report || !process.report.getReport) return false;
+  const report = process.report.getReport();
+  const header = (typeof report === "string" ? JSON.parse(report) : report).header;
+  return header.glibcVersionRuntime === undefined;
+}
+
+/**
+ * Downloads, checks and unpacks into a folder of this process beside the target, which then gets its name in
+ * one step. What a killed process has left is removed; several at once do not meet, and the first one wins.
+ */
+function fetchNode(wanted) {
+  const parent = path.dirname(wanted.folder);
+  const npm = npmCommand();
+  if (npm === undefined)
+    throw new NodeError("there is no npm to download it with", "install npm, or " + ELSEWHERE);
+  fs.mkdirSync(parent, { recursive: true, mode: 0o700 });
+  fs.readdirSync(parent).forEach(function (name) {
+    const leftover = LEFTOVER.exec(name);
+    if (leftover && !isAlive(Number(leftover[1]))) remove(path.join(parent, name));
+  });
+  const scratch = fs.mkdtempSync(path.join(parent, ".fetch-" + process.pid + "-"));
+  try {
+    const archive = download(npm, wanted, scratch);
+    run("tar", ["-xzof", archive, "package/bin/node", "package/LICENSE"], { cwd: scratch });
+    const unpacked = path.join(scratch, "package");
+    const node = path.join(unpacked, "bin", "node");
+    const version = run(node, ["-p", "process.versions.node"], { env: {} }).trim();
+    if (version !== wanted.version) throw new Error("the package holds Node.js " + version);
+    flush(node);
+    try {
+      fs.renameSync(unpacked, wanted.folder);
+    } catch (error) {
+      // Another process was faster.
+      if (!fs.existsSync(path.join(wanted.folder, "bin", "node"))) throw error;
+    }
+  } finally {
+    remove(scratch);
+  }
+}
+
+/** The archive's path, once its digest is the pinned one. */
+function download(npm, wanted, scratch) {
+  const spec = wanted.source.name + "@" + wanted.version;
+  const flags = ["pack", spec, "--pack-destination=.", "--loglevel=error"].concat(RETRY_FLAGS);
+  run(npm.command, npm.args.concat(flags), { cwd: scratch, env: npm.env });
+  const archive = fs.readdirSync(scratch).find(function (name) {
+    return name.endsWith(".tgz");
+  });
+  if (archive === undefined) throw new Error("npm pack " + spec + " has written no archive");
+  const content = fs.readFileSync(path.join(scratch, archive));
+  const digest = require("crypto").createHash("sha512").update(content).digest("base64");
+  if ("sha512-" + digest !== wanted.source.integrity)
+    throw new NodeError(
+      "what the registry has as " + spec + " is not what Berth expects (sha512-" + digest + ")",
+      "set npm's registry to one that has the original package, or " + ELSEWHERE,
+    );
+  return archive;
+}
+
+/** Standard output of a program. Throws with the end of what it said where it fails. */
+function run(command, args, options) {
+  const result = childProcess.spawnSync(
+    command,
+    args,
+    Object.assign({ encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }, options),
+  );
+  if (result.error) throw result.error;
+  if (result.status === 0) return result.stdout;
+  throw new Error(
+    reasonOf(result) || path.basename(command) + " ended with " + (result.status || result.signal),
+  );
+}
+
+/** The line that says why: npm prints the codes before it, and advice and a stack after it. */
+function reasonOf(result) {
+  return (result.stderr || result.stdout || "")
+    .split("\n")
+    .map(function (line) {
+      return line.replace(/^npm (ERR!|error) (\w+Error: |[a-z]+ (?=No ))?/, "").trim();
+    })
+    .find(function (line) {
+      return line !== "" && !/^(npm |code |syscall |errno |A complete log)/.test(line);
+    });
+}
+
+/** Onto the disk before the rename, which may outlive a power failure that the content does not. */
+function flush(file) {
+  const descriptor = fs.openSync(file, "r");
+  fs.fsyncSync(descriptor);
+  fs.closeSync(descriptor);
+}
+
+function remove(folder) {
+  if (fs.rmSync) fs.rmSync(folder, { recursive: true, force: true });
+  else if (fs.existsSync(folder)) fs.rmdirSync(folder, { recursive: true });
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === "EPERM";
+  }
+}
+
+function fail(error) {
+  process.stderr.write("error: " + error.message + "\n");
+  if (error.hint) process.stderr.write("try:   " + error.hint + "\n");
+  process.exit(1);
+}
+
+module.exports = { isFit, ensure, continueOnPinnedNode, exitAs, environmentOf, npmCommand };
+
+if (require.main === module) {
+  if (process.argv.length < 3)
+    fail(new NodeError("no script was named", "node scripts/pinned-node.cjs SCRIPT [ARGUMENT...]"));
+  const script = path.resolve(process.argv[2]);
+  process.argv.splice(1, 2, script);
+  ensure().then(function () {
+    return import(require("url").pathToFileURL(script).href);
+  });
+}

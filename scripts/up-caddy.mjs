@@ -1,0 +1,52 @@
+// Caddy for `npm run up`: without it apps get loopback ports only, and new versions may drop requests.
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { aptInstall, isDebianLike, isRoot, which } from "./engine.mjs";
+import { flag } from "./up-flags.mjs";
+
+const WITHOUT = "without Caddy apps get loopback ports, and a new version may drop requests";
+
+/**
+ * Installs the packages of an engine, and Caddy where there is none and the arguments do not turn it off, in one
+ * run of apt-get. Throws where the engine cannot be installed; Berth does without Caddy, and this says so.
+ */
+export async function installWithCaddy(enginePackages, args) {
+  const caddy = lacksCaddy(args) ? ["caddy"] : [];
+  if (enginePackages.length > 0) {
+    const why = `Berth needs a container engine${caddy.length > 0 ? ", and Caddy in front of the apps" : ""}`;
+    // Of the example's image: see base-image.mjs.
+    const busybox = which("busybox") ? [] : ["busybox-static"];
+    await aptInstall(enginePackages, why, { optional: [...caddy, ...busybox] });
+  } else if (caddy.length > 0 && isDebianLike() && isRoot()) {
+    try {
+      await aptInstall(caddy, WITHOUT);
+    } catch (error) {
+      console.error(`berth: ${error.message}`);
+      return;
+    }
+  }
+  if (caddy.length === 0) return;
+  if (which("caddy")) stopService();
+  else console.error(`berth: ${WITHOUT}: ${installHint()}`);
+}
+
+function lacksCaddy(args) {
+  const ingress = flag(args, "--ingress") ?? process.env.BERTH_INGRESS ?? "auto";
+  return (ingress === "auto" || ingress === "process") && !which("caddy");
+}
+
+/** The package starts a service, which would keep the port that Berth's own Caddy listens on. */
+function stopService() {
+  if (!existsSync("/run/systemd/system")) return;
+  console.error(
+    "berth: switching off the service that the package caddy has started; Berth runs its own",
+  );
+  spawnSync("systemctl", ["disable", "--now", "caddy"], { stdio: ["ignore", "ignore", 2] });
+}
+
+/** As root apt-get has been asked already: the release has no such package, as Ubuntu 22.04 has none. */
+function installHint() {
+  return isDebianLike() && !isRoot()
+    ? "sudo apt-get install caddy, and start Berth again"
+    : "install it (https://caddyserver.com/docs/install), and start Berth again";
+}

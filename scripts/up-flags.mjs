@@ -1,0 +1,6 @@
+/** The value of a flag of `berth up`, as `--name value` or `--name=value`; undefined where it is not given. */
+export function flag(args, name) {
+  const index = args.findIndex((arg) => arg === name || arg.startsWith(`${name}=`));
+  if (index < 0) return undefined;
+  return args[index] === name ? args[index + 1] : args[index].slice(name.length + 1);
+}
