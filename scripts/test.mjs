@@ -1,13 +1,17 @@
 #!/usr/bin/env node
-// npm test: installs, builds, starts a container engine for the tests and runs all of them. Arguments
-// go on to vitest: npm test -- --project unit. The last line reads `N passed, N failed`.
+// npm test: installs, builds, starts a container engine for the tests and runs all of them but those of the
+// project `peers`. Arguments are passed to vitest: npm test -- --project unit. `--sample N` runs N test files that
+// BERTH_SEED chooses: npm run test:peers -- --sample 2. The last line reads `N passed, N failed`.
 //
 // BERTH_TEST_DOCKER_HOST: an engine to use in place of a private one.
+// BERTH_SEED: replays what a run has chosen; a run prints its own.
 // Plain Node without dependencies: it runs before anything is installed.
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
+import { parseArgs } from "node:util";
 import pinnedNode from "./pinned-node.cjs";
 
 await pinnedNode.ensure();
@@ -79,17 +83,61 @@ async function ownHost() {
   return host;
 }
 
-function vitest(host) {
-  // Nothing that steers a Berth of this user may reach the ones under test.
-  const env = Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !/^(BERTH_(?!TEST_)|DOCKER_)/.test(name)),
+/** The arguments for vitest: every project but `peers` unless projects are named, and the sampled files. */
+function vitestArguments(given, seed) {
+  const { values, tokens } = parseArgs({
+    args: given,
+    options: { sample: { type: "string" } },
+    strict: false,
+    tokens: true,
+  });
+  const passed = given.filter(
+    (_, index) =>
+      !tokens.some(
+        (token) =>
+          token.name === "sample" &&
+          (token.index === index || (!token.inlineValue && token.index === index - 1)),
+      ),
   );
+  const projects = passed.flatMap((word, index) =>
+    word === "--project" ? [passed[index + 1]] : (/^--project=(.*)$/.exec(word)?.[1] ?? []),
+  );
+  const args = projects.length > 0 ? passed : ["--project=!peers", ...passed];
+  if (values.sample === undefined) return args;
+  const files = projects
+    .flatMap((name) =>
+      readdirSync(path.join(root, "test", name), { recursive: true }).map((file) =>
+        path.join("test", name, file),
+      ),
+    )
+    .filter((file) => file.endsWith(".test.ts"));
+  const count = Number(values.sample);
+  if (!Number.isInteger(count) || count < 1 || files.length === 0)
+    throw new Error("--sample takes a number of test files, of the projects that --project names");
+  // The order of digests is a shuffle that the seed decides.
+  const digest = (file) => createHash("sha256").update(`${seed} ${file}`).digest("hex");
+  const shuffled = files.toSorted((a, b) => (digest(a) < digest(b) ? -1 : 1));
+  return [...args, ...shuffled.slice(0, count)];
+}
+
+function vitest(host) {
+  // Nothing that steers a Berth of this user may reach the ones under test; what steers the tests may.
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(
+      ([name]) =>
+        !/^(BERTH_|DOCKER_)/.test(name) ||
+        /^BERTH_(TEST_|SEED$|KILLS$|SIM_|\w+_(RUNS|ROUNDS|TRIES|CALLS|KILLS|MESSAGES)$)/.test(name),
+    ),
+  );
+  const seed = env.BERTH_SEED ?? String(Date.now() % 1_000_000);
+  console.log(`BERTH_SEED=${seed}`);
   const program = path.join(root, "node_modules", "vitest", "vitest.mjs");
   const reporter = path.join(root, "scripts", "tally-reporter.mjs");
   const reporters = ["--reporter=default", `--reporter=${reporter}`];
-  child = spawn(process.execPath, [program, "run", ...reporters, ...process.argv.slice(2)], {
+  const args = vitestArguments(process.argv.slice(2), seed);
+  child = spawn(process.execPath, [program, "run", ...reporters, ...args], {
     cwd: root,
-    env: { ...env, BERTH_TEST_DOCKER_HOST: host, BERTH_TEST_TALLY: tallyFile },
+    env: { ...env, BERTH_SEED: seed, BERTH_TEST_DOCKER_HOST: host, BERTH_TEST_TALLY: tallyFile },
     stdio: "inherit",
   });
   return new Promise((resolve) => {

@@ -1,0 +1,94 @@
+#!/usr/bin/env node
+// npm run test:repeat -- [RUNS] [VITEST ARGUMENT...]: runs the whole suite until RUNS runs in a row (5) were green
+// on this commit, each beside two processes that keep a core busy. Every run is a line of .berth/test-runs.jsonl,
+// so that a call that was ended goes on where it was: runs of the same clean commit count, a red one ends the row.
+import { spawn, spawnSync } from "node:child_process";
+import { appendFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+
+const BUSY_PROCESSES = 2;
+const root = path.resolve(import.meta.dirname, "..");
+const record = path.join(root, ".berth", "test-runs.jsonl");
+const [first, ...rest] = process.argv.slice(2);
+const runs = /^\d+$/.test(first ?? "") ? Number(first) : 5;
+const args = runs === Number(first) ? rest : process.argv.slice(2);
+
+const commit = git("rev-parse", "HEAD");
+if (git("status", "--porcelain") !== "") {
+  console.error("error: the working tree has changes, so a run would say nothing of a commit");
+  process.exit(2);
+}
+mkdirSync(path.dirname(record), { recursive: true });
+let green = greenInARow();
+while (green < runs) {
+  console.log(`run ${green + 1} of ${runs} on ${commit.slice(0, 10)}`);
+  const run = await runOnce();
+  appendFileSync(record, `${JSON.stringify(run)}\n`);
+  console.log(`${run.seconds} s: ${run.passed} passed, ${run.failed} failed`);
+  if (run.exitCode !== 0) process.exit(1);
+  green = greenInARow();
+}
+console.log(`${green} green runs in a row on ${commit.slice(0, 10)}: ${record}`);
+
+function git(...words) {
+  const { status, stdout, stderr } = spawnSync("git", words, { cwd: root, encoding: "utf8" });
+  if (status !== 0) throw new Error(`git ${words.join(" ")}: ${stderr.trim()}`);
+  return stdout.trim();
+}
+
+/** The green runs at the end of the record that were made with this commit and these arguments. */
+function greenInARow() {
+  if (!existsSync(record)) return 0;
+  const lines = readFileSync(record, "utf8").trim().split("\n").filter(Boolean);
+  const same = lines
+    .map((line) => JSON.parse(line))
+    .filter((run) => run.commit === commit && run.args === args.join(" "));
+  const red = same.findLastIndex((run) => run.exitCode !== 0);
+  return same.length - 1 - red;
+}
+
+async function runOnce() {
+  const busy = Array.from({ length: BUSY_PROCESSES }, () =>
+    spawn(process.execPath, ["-e", "for (;;);"], { stdio: "ignore" }),
+  );
+  const started = Date.now();
+  try {
+    const { exitCode, output } = await test();
+    const [, passed = 0, failed = 0] = /^(\d+) passed, (\d+) failed$/m.exec(output) ?? [];
+    return {
+      commit,
+      args: args.join(" "),
+      started: new Date(started).toISOString(),
+      seconds: Math.round((Date.now() - started) / 1000),
+      node: process.versions.node,
+      exitCode,
+      passed: Number(passed),
+      failed: Number(failed),
+    };
+  } finally {
+    for (const child of busy) child.kill("SIGKILL");
+  }
+}
+
+/** One run; what it prints is kept beside the record, the newest one only. */
+function test() {
+  const child = spawn(process.execPath, [path.join(root, "scripts", "test.mjs"), ...args], {
+    cwd: root,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const pieces = [];
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (piece) => {
+      pieces.push(piece);
+    });
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (exitCode) => {
+      const output = Buffer.concat(pieces).toString();
+      const file = path.join(root, ".berth", exitCode === 0 ? "green-run.log" : "red-run.log");
+      appendFileSync(file, "", { flag: "w" });
+      appendFileSync(file, output);
+      resolve({ exitCode, output });
+    });
+  });
+}
