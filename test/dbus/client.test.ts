@@ -1,14 +1,10 @@
-import { closeSync, readSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Socket } from "node:net";
 import os from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
-import { openFdTransport } from "../../src/base/session-bus/fd-transport.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
-import { newDescriptor } from "../support/open-descriptors.ts";
-import { PATIENT } from "../support/patience.ts";
 import { TestSessionBus } from "../support/session-bus.ts";
 
 const error = (name: string) => ({ busName: `org.freedesktop.DBus.Error.${name}` });
@@ -113,39 +109,3 @@ test.each([false, true])("deadlines and aborts (descriptors: %s)", async (negoti
   await expect(wrong).rejects.toThrow("number");
   expect(await client.call(ping, { signal: forever, timeoutMs: 5_000 })).toEqual(["berth test"]);
 });
-
-test("a descriptor behind more than a socket holds arrives", async () => {
-  const { USocket, UServer } = await usocket();
-  const server = new UServer();
-  const accepted = new Promise<InstanceType<typeof USocket>>((resolve) => {
-    server.on("connection", resolve);
-  });
-  await new Promise<void>((resolve) => server.listen(path.join(dir, "peer"), 1, resolve));
-  const transport = await openFdTransport(path.join(dir, "peer"));
-  transport.start({ onFds: () => {}, onData: () => {}, onClosed: () => {} });
-  const peer = await accepted;
-  const done: string[] = [];
-  // So much that the first write has to wait for the reader.
-  transport.write(Buffer.alloc(4 << 20), [], () => done.push("large"));
-  const fd = newDescriptor();
-  transport.write(Buffer.from("x"), [fd], () => done.push("with a descriptor"));
-  const received: number[] = [];
-  let bytes = 0;
-  peer.on("fds", (fds: number[]) => received.push(...fds));
-  peer.on("data", (chunk: Buffer) => {
-    bytes += chunk.length;
-  });
-  await vi.waitFor(() => expect(bytes).toBe((4 << 20) + 1), PATIENT);
-  expect(done).toEqual(["large", "with a descriptor"]);
-  expect(received).toHaveLength(1);
-  expect(readSync(received[0] ?? -1, Buffer.alloc(1))).toBe(0);
-  for (const open of [fd, ...received]) closeSync(open);
-  transport.destroy();
-  await vi.waitFor(() => expect(transport.pendingBytes).toBe(0), PATIENT);
-  server.close();
-});
-
-async function usocket() {
-  const { createRequire } = await import("node:module");
-  return createRequire(import.meta.url)("usocket");
-}

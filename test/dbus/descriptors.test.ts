@@ -143,14 +143,3 @@ test("an index of a descriptor that did not come is an error, and no end of the 
   await using other = await RawBusClient.connect(world.bus);
   expect(await other.call({ ...call, member: "Ping" })).toEqual(["berth test"]);
 });
-
-test("without the package that passes descriptors the refusal says so", async () => {
-  const { openFdTransport } = await import("../../src/base/session-bus/fd-transport.ts");
-  const missing = openFdTransport("/nowhere", () => {
-    throw new Error("Cannot find module 'usocket'");
-  });
-  await expect(missing).rejects.toMatchObject({
-    busName: "org.freedesktop.DBus.Error.NotSupported",
-    message: expect.stringContaining("usocket"),
-  });
-});

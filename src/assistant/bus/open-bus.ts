@@ -236,6 +236,8 @@ class ServingBus implements OpenBus {
 
   async #untilLost(connection: BusConnection): Promise<void> {
     await connection.closed;
+    const err = connection.lossError;
+    if (err) this.#options.logger.warn({ err }, "the connection to the session bus has failed");
     this.#end(new DOMException("the session bus was lost", "AbortError"));
     this.#onClosed();
   }

@@ -1,5 +1,6 @@
+import { timeLimit } from "../time-limit.ts";
 import { socketPathsOf } from "./address.ts";
-import { BusConnection, type BusReceiver } from "./connection.ts";
+import { BusConnection, type BusReceiver, noAnswer } from "./connection.ts";
 import { closeFds } from "./descriptors.ts";
 import { openFdTransport } from "./fd-transport.ts";
 import { messageTypes } from "./outgoing-message.ts";
@@ -18,8 +19,8 @@ export interface ConnectOptions {
   /** As `sessionBusAddress` has it. */
   readonly address: string;
   /**
-   * Whether descriptors can come and go. Needs the optional package usocket; rejects with BusCallError
-   * `NotSupported` without it, and for a bus that passes none.
+   * Whether descriptors can be sent and received. Needs the package koffi, which is loaded for this only; rejects with
+   * BusCallError `NotSupported` without it, and for a bus that passes none.
    */
   readonly negotiateFds: boolean;
   /** Of the process; undefined: its real one. */
@@ -70,25 +71,34 @@ export async function openConnection(
     readonly valuesMax: number;
   },
 ): Promise<BusConnection> {
-  const transport = await firstTransport(options.address, options.negotiateFds);
+  const signal = options.signal ?? new AbortController().signal;
+  const startedAt = performance.now();
+  const transport = await firstTransport(options.address, options.negotiateFds, signal);
   return await BusConnection.open({
     transport,
     receiver: options.receiver,
     uid: options.uid ?? process.getuid?.() ?? 0,
     bodyBytesMax: options.bodyBytesMax,
     valuesMax: options.valuesMax,
-    signal: options.signal ?? new AbortController().signal,
-    timeoutMs: CONNECT_TIMEOUT_MS,
+    signal,
+    timeoutMs: Math.max(1, CONNECT_TIMEOUT_MS - Math.round(performance.now() - startedAt)),
   });
 }
 
-async function firstTransport(address: string, negotiateFds: boolean): Promise<BusTransport> {
+async function firstTransport(
+  address: string,
+  negotiateFds: boolean,
+  signal: AbortSignal,
+): Promise<BusTransport> {
   let failure: unknown;
+  using limit = timeLimit(signal, CONNECT_TIMEOUT_MS);
   for (const path of socketPathsOf(address)) {
     try {
-      return await (negotiateFds ? openFdTransport(path) : openPlainTransport(path));
+      return await (negotiateFds ? openFdTransport(path, limit.signal) : openPlainTransport(path));
     } catch (error) {
       if (error instanceof BusCallError) throw error;
+      signal.throwIfAborted();
+      if (limit.signal.aborted) throw noAnswer(CONNECT_TIMEOUT_MS);
       failure = error;
     }
   }

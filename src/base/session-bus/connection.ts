@@ -6,6 +6,7 @@ import { type Frame, FrameReader } from "./frame-reader.ts";
 import { messageTypes, type OutgoingMessage } from "./outgoing-message.ts";
 import { PendingCalls } from "./pending-calls.ts";
 import { BusCallError, type BusMethodCall, type BusValue } from "./port.ts";
+import { DESCRIPTORS_MAX } from "./socket-calls.ts";
 import type { BusTransport } from "./transport.ts";
 import { descriptorsIn, readValues, TooManyValuesError, textOf, wireValues } from "./values.ts";
 import { writeMessage } from "./wire-format.ts";
@@ -75,6 +76,7 @@ export class BusConnection implements AsyncDisposable {
   /** That came, and whose message has not come yet. */
   readonly #fds: number[] = [];
   #uniqueName = "";
+  #lossError: Error | undefined;
   #serial = 0;
   #unwritten = 0;
   #isClosed = false;
@@ -108,11 +110,12 @@ export class BusConnection implements AsyncDisposable {
       this.#transport.start({
         onFds: (fds) => this.#fds.push(...fds),
         onData: (chunk) => this.#onData(chunk),
-        onClosed: () => {
+        onClosed: (error) => {
           this.#isClosed = true;
+          this.#lossError = error;
           closeFds(this.#fds.splice(0));
           this.#onLost();
-          this.#pending.rejectAll(disconnected());
+          this.#pending.rejectAll(disconnected(error));
           this.#onFlushed();
           this.#tellOfRoom();
           resolve();
@@ -123,6 +126,11 @@ export class BusConnection implements AsyncDisposable {
 
   get uniqueName(): string {
     return this.#uniqueName;
+  }
+
+  /** After `closed`: why the connection was lost, if it was neither closed by the bus nor by this side. */
+  get lossError(): Error | undefined {
+    return this.#lossError;
   }
 
   get canPassFds(): boolean {
@@ -151,7 +159,7 @@ export class BusConnection implements AsyncDisposable {
     if (options.signal.aborted || this.#isClosed) {
       closeFds(descriptorsIn(method.signature, method.args));
       options.signal.throwIfAborted();
-      throw disconnected();
+      throw disconnected(this.#lossError);
     }
     const serial = this.#nextSerial();
     const answer = new Promise<readonly BusValue[]>((resolve, reject) => {
@@ -197,7 +205,7 @@ export class BusConnection implements AsyncDisposable {
   /** Resolves when messages may be sent. */
   #authenticate(uid: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#onLost = () => reject(disconnected());
+      this.#onLost = () => reject(disconnected(this.#lossError));
       if (this.#isClosed) this.#onLost();
       const authentication = new Authentication(this.#transport, uid);
       const frames = new FrameReader(this.#bodyBytesMax, (frame) => this.#onFrame(frame));
@@ -279,6 +287,7 @@ export class BusConnection implements AsyncDisposable {
         body: wireValues(signature, args),
       });
       if (bytes.length > SENT_BYTES_MAX) throw new MessageTooLongError("longer than a bus takes");
+      if (fds.length > DESCRIPTORS_MAX) throw new MessageTooLongError("more descriptors than fit");
       if (fds.length > 0 && !this.canPassFds)
         throw new TypeError("no descriptors on this connection");
     } catch (error) {
@@ -318,14 +327,17 @@ function errorOf(frame: Frame): BusCallError {
   return new BusCallError(frame.errorName ?? "org.freedesktop.DBus.Error.Failed", text);
 }
 
-function disconnected(): BusCallError {
-  return new BusCallError(
+function disconnected(cause: Error | undefined): BusCallError {
+  const text = "the connection to the session bus was lost";
+  const error = new BusCallError(
     "org.freedesktop.DBus.Error.Disconnected",
-    "the connection to the session bus was lost",
+    cause ? `${text}: ${cause.message}` : text,
   );
+  error.cause = cause;
+  return error;
 }
 
-function noAnswer(timeoutMs: number): BusCallError {
+export function noAnswer(timeoutMs: number): BusCallError {
   return new BusCallError(
     "org.freedesktop.DBus.Error.NoReply",
     `the session bus did not answer within ${timeoutMs} ms`,

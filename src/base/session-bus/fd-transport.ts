@@ -1,168 +1,185 @@
-/* oxlint-disable no-underscore-dangle -- names of usocket and of Node's streams */
-import type { EventEmitter } from "node:events";
-import { createRequire } from "node:module";
-import { BusCallError } from "./port.ts";
+import assert from "node:assert";
+import os from "node:os";
+import { connectSocket } from "./connect-socket.ts";
+import { closeFds } from "./descriptors.ts";
+import { loadSocketCalls } from "./koffi-socket-calls.ts";
+import {
+  DESCRIPTORS_MAX,
+  RECEIVED_BYTES_MAX,
+  type Received,
+  type SocketCalls,
+  type SocketWatch,
+} from "./socket-calls.ts";
+import { systemError } from "./system-error.ts";
 import type { BusTransport, TransportReceiver } from "./transport.ts";
+import { WriteQueue } from "./write-queue.ts";
 
-/** What is used of usocket 1.1.0, which has no types of its own. */
-interface UnixSocket extends EventEmitter {
-  /** Private: the native half; null once it is closed. `write` takes what fits: bytes taken, or an error. */
-  _wrap: {
-    write(data: Buffer, fds: readonly number[] | undefined): number | Error;
-    drain: (() => void) | null;
-  } | null;
-  _write(chunk: Chunk, encoding: string, callback: (error?: Error) => void): void;
-  write(chunk: Chunk): void;
-  /** With a second argument takes descriptors too; null: all that have come. */
-  read(size: number, fdCount: null): unknown;
-  connect(path: string): void;
-  destroy(): void;
-}
-
-type UnixSocketClass = new () => UnixSocket;
-
-interface Chunk {
-  readonly data: Buffer;
-  readonly fds: readonly number[] | undefined;
-  readonly done: () => void;
-}
-
-/** Emitted once by a socket that is closed, by whatever way. */
-const LOST = "lost";
+const { EAGAIN, ENOBUFS, ENOMEM } = os.constants.errno;
+/** Node has no name for it: too many descriptors of this user are under way between processes. */
+const ETOOMANYREFS = 109;
+/** Nothing of the message was sent, and no event tells when it can be. */
+const TRANSIENT = new Set([-ENOBUFS, -ENOMEM, -ETOOMANYREFS]);
+const TRANSIENT_RETRY_MS = 10;
+/** What others have under way is received within milliseconds, or they do not read at all. */
+const TRANSIENT_RETRIES_MAX = 500;
+/** Before other work has its turn: each reads at most 64 KiB, which can be hundreds of messages. */
+const READS_MAX = 4;
+/** A socket buffers about 200 KiB; a peer that goes on writing while it reads nothing has had its chance. */
+const REST_TURNS_MAX = 64;
 
 /**
- * Over usocket, which carries descriptors. Rejects with BusCallError `NotSupported` where usocket cannot be
- * loaded, else with what the system says of the path.
+ * Over a Unix socket that passes descriptors. Rejects with BusCallError `NotSupported` if descriptors cannot be passed on
+ * this machine, with the system's error if it cannot connect, else with the signal's reason.
  */
 export async function openFdTransport(
   path: string,
-  load: () => UnixSocketClass = loadUnixSocket,
+  signal: AbortSignal,
+  load: () => Promise<SocketCalls> = loadSocketCalls,
 ): Promise<BusTransport> {
-  const socket = newSocket(load);
-  await new Promise<void>((resolve, reject) => {
-    socket.once("error", reject);
-    socket.once("connected", () => {
-      socket.off("error", reject);
-      resolve();
-    });
-    socket.connect(path);
-  });
-  return new FdTransport(socket);
+  const calls = await load();
+  return new FdTransport(calls, await connectSocket(calls, path, signal));
 }
 
-function newSocket(load: () => UnixSocketClass): UnixSocket {
-  try {
-    return new (repaired(load()))();
-  } catch (error) {
-    const refused = new BusCallError(
-      "org.freedesktop.DBus.Error.NotSupported",
-      "file descriptors cannot be passed: the optional package usocket is not installed, or was not built; " +
-        "install a C++ compiler, make and Python 3, and then Berth's packages anew",
-    );
-    refused.cause = error;
-    throw refused;
-  }
-}
-
-function loadUnixSocket(): UnixSocketClass {
-  const require = createRequire(import.meta.url);
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a package without types, at a fixed version
-  const loaded = require("usocket") as { readonly USocket: UnixSocketClass };
-  return loaded.USocket;
-}
-
-function repaired(Socket: UnixSocketClass): UnixSocketClass {
-  return class extends Socket {
-    /**
-     * As usocket's own, but for descriptors of a message of which not one byte could be written: it
-     * forgets them, and a bus cuts off whoever announces descriptors and sends none.
-     */
-    override _write(chunk: Chunk, encoding: string, callback: (error?: Error) => void): void {
-      if (!this._wrap) {
-        callback(new Error("the connection is closed"));
-        return;
-      }
-      const taken = this._wrap.write(chunk.data, chunk.fds);
-      if (typeof taken !== "number") {
-        callback(taken);
-      } else if (taken === chunk.data.length) {
-        chunk.done();
-        callback();
-      } else {
-        const fds = taken === 0 ? chunk.fds : undefined;
-        const rest: Chunk = { data: chunk.data.subarray(taken), fds, done: chunk.done };
-        this._wrap.drain = () => this._write(rest, encoding, callback);
-      }
-    }
-
-    /**
-     * Node calls this after a write that failed, and usocket's own tells nobody of it. Not at once:
-     * closing the native half in the middle of one of its own events ends the process.
-     */
-    override destroy(): void {
-      setImmediate(() => {
-        super.destroy();
-        this.emit(LOST);
-      });
-    }
-  };
-}
-
-class FdTransport implements BusTransport {
+/**
+ * A connected socket. Open, then perhaps failing (nothing more can be written, and what has arrived is still read),
+ * then closed.
+ */
+export class FdTransport implements BusTransport {
   readonly canPassFds = true;
-  #pendingBytes = 0;
-  readonly #socket: UnixSocket;
-  readonly #unwritten = new Set<() => void>();
+  readonly #calls: SocketCalls;
+  readonly #fd: number;
+  readonly #watch: SocketWatch;
+  readonly #queue = new WriteQueue();
+  readonly #send: (data: Buffer, fds: readonly number[]) => number;
+  #receiver: TransportReceiver | undefined;
+  #isFlushing = false;
+  #writeError: Error | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
+  #retries = 0;
   #isClosed = false;
-  #onClosed: () => void = () => {};
+  #isClosedReported = false;
+  #reason: Error | undefined;
 
-  constructor(socket: UnixSocket) {
-    this.#socket = socket;
-    for (const event of ["error", "close", LOST]) socket.on(event, () => this.#lost());
+  /** Owns the descriptor. */
+  constructor(calls: SocketCalls, fd: number) {
+    this.#calls = calls;
+    this.#fd = fd;
+    this.#send = (data, fds) => (this.#isClosed ? -EAGAIN : calls.send(fd, data, fds));
+    this.#watch = calls.watch(fd, () => this.#onEvent());
   }
 
   get pendingBytes(): number {
-    return this.#pendingBytes;
+    return this.#queue.pendingBytes;
   }
 
   start(receiver: TransportReceiver): void {
-    this.#onClosed = () => receiver.onClosed();
-    if (this.#isClosed) {
-      receiver.onClosed();
-      return;
-    }
-    this.#socket.on("fds", (fds: readonly number[]) => {
-      // usocket keeps a list of its own until they are read, for ever if need be.
-      this.#socket.read(0, null);
-      receiver.onFds(fds);
-    });
-    this.#socket.on("end", () => this.destroy());
-    this.#socket.on("data", (chunk: Buffer) => receiver.onData(chunk));
+    this.#receiver = receiver;
+    if (this.#isClosedReported) receiver.onClosed(this.#reason);
+    else if (!this.#isClosed) this.#updateWatch();
   }
 
   write(data: Buffer, fds: readonly number[], done: () => void): void {
-    if (this.#isClosed) {
+    assert(fds.length <= DESCRIPTORS_MAX, "more descriptors than a message can have");
+    assert(fds.length === 0 || data.length > 0, "descriptors are sent with a byte");
+    if (this.#isClosed || this.#writeError) {
       done();
       return;
     }
-    this.#pendingBytes += data.length;
-    const settle = () => {
-      if (!this.#unwritten.delete(settle)) return;
-      this.#pendingBytes -= data.length;
-      done();
-    };
-    this.#unwritten.add(settle);
-    this.#socket.write({ data, fds: fds.length > 0 ? fds : undefined, done: settle });
+    const isIdle = this.#queue.isEmpty && !this.#isFlushing;
+    this.#queue.add(data, fds, done);
+    if (isIdle) this.#flush();
   }
 
-  destroy(): void {
-    this.#socket.destroy();
-  }
-
-  #lost(): void {
+  destroy(reason?: Error): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    for (const settle of this.#unwritten) settle();
-    this.#onClosed();
+    this.#reason = reason;
+    clearTimeout(this.#retryTimer);
+    // In this order: libuv must not poll a descriptor that may be another file's by then.
+    this.#watch.close();
+    this.#calls.close(this.#fd);
+    setImmediate(() => {
+      this.#queue.clear();
+      this.#isClosedReported = true;
+      this.#receiver?.onClosed(reason);
+    });
+  }
+
+  #onEvent(): void {
+    if (!this.#queue.isEmpty && !this.#retryTimer) this.#flush();
+    if (this.#receiver) this.#read(this.#receiver);
+    if (!this.#isClosed) this.#updateWatch();
+  }
+
+  #updateWatch(): void {
+    const writable = !this.#queue.isEmpty && !this.#retryTimer;
+    this.#watch.update({ readable: this.#receiver !== undefined, writable });
+  }
+
+  #flush(): void {
+    this.#isFlushing = true;
+    const pendingBytes = this.#queue.pendingBytes;
+    const result = this.#queue.flush(this.#send);
+    this.#isFlushing = false;
+    if (this.#isClosed) return;
+    if (this.#queue.pendingBytes < pendingBytes) this.#retries = 0;
+    if (result === 0 || result === -EAGAIN) this.#updateWatch();
+    else if (TRANSIENT.has(result) && this.#retries < TRANSIENT_RETRIES_MAX) this.#retryLater();
+    else this.#failWriting(systemError("sendmsg", result));
+  }
+
+  #retryLater(): void {
+    this.#retries += 1;
+    // Until then nothing is written, and an event would come at once.
+    this.#retryTimer = setTimeout(() => {
+      this.#retryTimer = undefined;
+      this.#flush();
+    }, TRANSIENT_RETRY_MS);
+    this.#updateWatch();
+  }
+
+  /** The peer may have said why it closed the connection: what has arrived is read before this side closes it. */
+  #failWriting(error: Error): void {
+    this.#writeError = error;
+    this.#queue.clear();
+    this.#readRest(REST_TURNS_MAX);
+  }
+
+  #readRest(turns: number): void {
+    setImmediate(() => {
+      if (this.#isClosed) return;
+      if (this.#receiver && turns > 0) this.#read(this.#receiver);
+      else this.destroy(this.#writeError);
+      this.#readRest(turns - 1);
+    });
+  }
+
+  #read(receiver: TransportReceiver): void {
+    for (let reads = 0; reads < READS_MAX && !this.#isClosed; reads++) {
+      const received = this.#calls.receive(this.#fd);
+      if (typeof received === "number") {
+        if (received !== -EAGAIN) this.destroy(systemError("recvmsg", received));
+        else if (this.#writeError) this.destroy(this.#writeError);
+        return;
+      }
+      this.#deliver(receiver, received);
+      // There is probably no more; if there is, it causes the next event. A message with descriptors is received alone.
+      if (received.data.length < RECEIVED_BYTES_MAX && received.fds.length === 0) return;
+    }
+  }
+
+  #deliver(receiver: TransportReceiver, { data, fds, isTruncated }: Received): void {
+    if (isTruncated) {
+      closeFds(fds);
+      this.destroy(
+        new Error(
+          "descriptors were lost: this process has too many open, or too many arrived at once",
+        ),
+      );
+      return;
+    }
+    if (fds.length > 0) receiver.onFds(fds);
+    if (data.length === 0) this.destroy(this.#writeError);
+    else if (!this.#isClosed) receiver.onData(data);
   }
 }

@@ -14,7 +14,7 @@ export interface BusTransport {
   /** Bytes that were written and that the system has not taken yet. */
   readonly pendingBytes: number;
 
-  /** Lets go of the connection, soon; `onClosed` follows. Safe to repeat. */
+  /** Closes the connection. Nothing is received after this; `done` of what is unwritten and `onClosed` follow soon. Safe to repeat. */
   destroy(): void;
 }
 
@@ -22,6 +22,6 @@ export interface TransportReceiver {
   /** Before the `onData` with the first byte of the message that they came with. */
   onFds(fds: readonly number[]): void;
   onData(chunk: Buffer): void;
-  /** Once, by whatever way the connection ended. */
-  onClosed(): void;
+  /** Once, however the connection ended. An error if it was neither closed by the peer nor destroyed by this side. */
+  onClosed(error?: Error): void;
 }

@@ -214,10 +214,10 @@ describe("a key", () => {
       input: SECRET,
       openSessionBus: async (_address, _signal, canPassFds) => {
         wanted = canPassFds;
-        throw new BusCallError("org.freedesktop.DBus.Error.NotSupported", "usocket is not built");
+        throw new BusCallError("org.freedesktop.DBus.Error.NotSupported", "koffi is not installed");
       },
     });
-    expect([wanted, errors]).toEqual([true, "error: usocket is not built\n"]);
+    expect([wanted, errors]).toEqual([true, "error: koffi is not installed\n"]);
   });
 });
 

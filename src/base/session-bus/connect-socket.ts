@@ -1,0 +1,38 @@
+import os from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
+import { socketAddress } from "./socket-address.ts";
+import type { SocketCalls } from "./socket-calls.ts";
+import { systemError } from "./system-error.ts";
+
+const EAGAIN = os.constants.errno.EAGAIN;
+/** A listener whose backlog is full accepts within a few milliseconds, or is overloaded. */
+const RETRY_MIN_MS = 1;
+const RETRY_MAX_MS = 100;
+
+/**
+ * Connects to a path and resolves to the descriptor, which the caller closes. If the backlog of the listener is full, it
+ * tries again until the signal aborts; no event tells when there is space. Rejects with the system's error, or the
+ * signal's reason.
+ */
+export async function connectSocket(
+  calls: SocketCalls,
+  path: string,
+  signal: AbortSignal,
+): Promise<number> {
+  const address = socketAddress(path);
+  signal.throwIfAborted();
+  const fd = calls.open();
+  if (fd < 0) throw systemError("socket", fd);
+  try {
+    for (let retryMs = RETRY_MIN_MS; ; retryMs = Math.min(2 * retryMs, RETRY_MAX_MS)) {
+      const result = calls.connect(fd, address);
+      if (result >= 0) return fd;
+      if (result !== -EAGAIN) throw systemError("connect", result, path);
+      await delay(retryMs, undefined, { signal });
+    }
+  } catch (error) {
+    calls.close(fd);
+    signal.throwIfAborted();
+    throw error;
+  }
+}

@@ -1,0 +1,171 @@
+import os from "node:os";
+import { BusCallError } from "./port.ts";
+import {
+  DESCRIPTORS_MAX,
+  RECEIVED_BYTES_MAX,
+  type Received,
+  type SocketCalls,
+  type SocketEvents,
+  type SocketWatch,
+} from "./socket-calls.ts";
+import {
+  controlBytesOf,
+  readDescriptors,
+  SocketMessage,
+  writeDescriptors,
+} from "./socket-message.ts";
+
+type Koffi = Pick<typeof import("koffi"), "load" | "address" | "errno" | "node" | "sizeof">;
+
+// The same on every 64-bit little-endian Linux that Node runs on, with glibc and with musl.
+const AF_UNIX = 1;
+const SOCK_STREAM = 1;
+const SOCK_NONBLOCK = 0o4000;
+const SOCK_CLOEXEC = 0o2000000;
+const MSG_DONTWAIT = 0x40;
+const MSG_NOSIGNAL = 0x4000;
+const MSG_CMSG_CLOEXEC = 0x4000_0000;
+const EINTR = os.constants.errno.EINTR;
+
+/** What one call sends at most. */
+const SENT_BYTES_MAX = 64 * 1024;
+/** The kernel passes at most 1,032 bytes of descriptors; more than enough for what else it may add one day. */
+const CONTROL_BYTES = 64 * 1024;
+
+let loaded: Promise<SocketCalls> | undefined;
+
+/** `socketCallsFrom` koffi, which is loaded on the first call of this and not before. */
+export function loadSocketCalls(): Promise<SocketCalls> {
+  loaded ??= socketCallsFrom(() => import("koffi"));
+  return loaded;
+}
+
+/** Rejects with BusCallError `NotSupported` if koffi cannot be imported, or does not have what is needed. */
+export async function socketCallsFrom(importKoffi: () => Promise<Koffi>): Promise<SocketCalls> {
+  try {
+    const koffi = await importKoffi();
+    if (process.platform !== "linux" || os.endianness() !== "LE" || koffi.sizeof("void *") !== 8) {
+      throw new Error(`no 64-bit Linux: ${process.platform} ${process.arch}`);
+    }
+    return socketCalls(koffi, CONTROL_BYTES);
+  } catch (error) {
+    const refused = new BusCallError(
+      "org.freedesktop.DBus.Error.NotSupported",
+      "file descriptors cannot be passed: the package koffi could not be loaded; install Berth's packages again, " +
+        "with their optional packages (npm install --include=optional)",
+    );
+    refused.cause = error;
+    throw refused;
+  }
+}
+
+/** `controlBytes` is the space for received control data. */
+export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
+  // null: the functions that the process has already, of whichever C library that is.
+  const libc = koffi.load(null);
+  const socket: (domain: number, type: number, protocol: number) => number = libc.func(
+    "int socket(int domain, int type, int protocol)",
+  );
+  const connect: (fd: number, address: Buffer, bytes: number) => number = libc.func(
+    "int connect(int fd, const void *address, uint32_t bytes)",
+  );
+  const send: (fd: number, data: Buffer, bytes: number, flags: number) => number = libc.func(
+    "int64_t send(int fd, const void *data, size_t bytes, int flags)",
+  );
+  const sendmsg: (fd: number, header: Buffer, flags: number) => number = libc.func(
+    "int64_t sendmsg(int fd, const void *header, int flags)",
+  );
+  const recvmsg: (fd: number, header: Buffer, flags: number) => number = libc.func(
+    "int64_t recvmsg(int fd, void *header, int flags)",
+  );
+  const close: (fd: number) => number = libc.func("int close(int fd)");
+
+  const addressOf = (memory: Buffer) => koffi.address(memory);
+  const outgoing = new SocketMessage(SENT_BYTES_MAX, controlBytesOf(DESCRIPTORS_MAX), addressOf);
+  const incoming = new SocketMessage(RECEIVED_BYTES_MAX, controlBytes, addressOf);
+
+  /** The result of a call, or its error as a negative number. */
+  const repeated = (call: () => number): number => {
+    for (;;) {
+      const result = call();
+      if (result >= 0) return result;
+      const errno = koffi.errno();
+      if (errno !== EINTR) return -errno;
+    }
+  };
+
+  return {
+    open: () => repeated(() => socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+
+    connect: (fd, address) => repeated(() => connect(fd, address, address.length)),
+
+    send: (fd, data, fds) => {
+      const flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+      const bytes = Math.min(data.length, SENT_BYTES_MAX);
+      if (fds.length === 0) return repeated(() => send(fd, data, bytes, flags));
+      data.copy(outgoing.data, 0, 0, bytes);
+      outgoing.setLengths(bytes, writeDescriptors(outgoing.control, fds));
+      return repeated(() => sendmsg(fd, outgoing.header, flags));
+    },
+
+    receive: (fd): Received | number => {
+      const result = repeated(() => {
+        incoming.setLengths(RECEIVED_BYTES_MAX, controlBytes);
+        return recvmsg(fd, incoming.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+      });
+      if (result < 0) return result;
+      return {
+        data: Buffer.from(incoming.data.subarray(0, result)),
+        fds: readDescriptors(incoming.receivedControl),
+        isTruncated: incoming.isControlTruncated,
+      };
+    },
+
+    close: (fd) => {
+      // Not repeated: Linux has released the descriptor, whatever the result is.
+      close(fd);
+    },
+
+    watch: (fd, onEvent) => watch(koffi, fd, onEvent),
+  };
+}
+
+/**
+ * Over a poll handle of libuv, on Node's own event loop. What koffi does not protect its callers from: it ends the
+ * process when a handle is used after it was closed, and keeps an exception of a callback for the next call
+ * of any native function. The callback runs outside of Node's callback scopes too: promises that it resolves
+ * would wait for something else to happen. So all that it does is to ask for an immediate, which runs next.
+ */
+function watch(koffi: Koffi, fd: number, onEvent: () => void): SocketWatch {
+  let isClosed = false;
+  let isRequested = false;
+  let watched: SocketEvents = { readable: false, writable: false };
+  const run = () => {
+    isRequested = false;
+    if (!isClosed) onEvent();
+  };
+  // The declared type of the callback lacks its first parameter, which is the one that is needed.
+  const onPoll = (...[status]: readonly unknown[]) => {
+    // libuv has stopped the handle when the socket has an error, which the next call on the socket returns.
+    if (typeof status === "number" && status < 0) {
+      watched = { readable: false, writable: false };
+    }
+    if (isRequested) return;
+    isRequested = true;
+    setImmediate(run);
+  };
+  const handle = koffi.node.poll(fd, watched, onPoll);
+  return {
+    update: (events) => {
+      const { readable, writable } = events;
+      if (isClosed || (readable === watched.readable && writable === watched.writable)) return;
+      watched = { readable, writable };
+      handle.start(watched, onPoll);
+    },
+    close: () => {
+      if (isClosed) return;
+      isClosed = true;
+      handle.close();
+    },
+  };
+}

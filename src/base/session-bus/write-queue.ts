@@ -1,0 +1,65 @@
+interface Entry {
+  data: Buffer;
+  fds: readonly number[];
+  readonly done: () => void;
+  next: Entry | undefined;
+}
+
+/**
+ * How many calls in a row, of at most 64 KiB each, before other work has its turn: a peer that reads as fast as this side
+ * writes would otherwise hold the event loop.
+ */
+const SENDS_MAX = 64;
+
+/** What is to be written, in order. A list, since a peer that does not read can let a million messages wait. */
+export class WriteQueue {
+  #first: Entry | undefined;
+  #last: Entry | undefined;
+  #pendingBytes = 0;
+
+  get isEmpty(): boolean {
+    return this.#first === undefined;
+  }
+
+  /** Bytes that the system has not accepted yet. */
+  get pendingBytes(): number {
+    return this.#pendingBytes;
+  }
+
+  add(data: Buffer, fds: readonly number[], done: () => void): void {
+    const entry: Entry = { data, fds, done, next: undefined };
+    if (this.#last) this.#last.next = entry;
+    else this.#first = entry;
+    this.#last = entry;
+    this.#pendingBytes += data.length;
+  }
+
+  /**
+   * Writes until nothing is left, `send` returns an error, or other work has to have its turn. Returns the error,
+   * else 0. The descriptors of an entry go to `send` until it has accepted a byte, and not again.
+   */
+  flush(send: (data: Buffer, fds: readonly number[]) => number): number {
+    for (let sends = 0; this.#first && sends < SENDS_MAX; sends++) {
+      const entry = this.#first;
+      const sent = entry.data.length === 0 ? 0 : send(entry.data, entry.fds);
+      if (sent < 0) return sent;
+      this.#pendingBytes -= sent;
+      entry.data = entry.data.subarray(sent);
+      if (sent > 0) entry.fds = [];
+      if (entry.data.length === 0) this.#settle(entry);
+    }
+    return 0;
+  }
+
+  /** Forgets everything: each `done` is called, nothing more is written. */
+  clear(): void {
+    this.#pendingBytes = 0;
+    while (this.#first) this.#settle(this.#first);
+  }
+
+  #settle(entry: Entry): void {
+    this.#first = entry.next;
+    if (!this.#first) this.#last = undefined;
+    entry.done();
+  }
+}

@@ -1,0 +1,399 @@
+import { spawn, spawnSync } from "node:child_process";
+import { closeSync, fstatSync, openSync, readFileSync, readlinkSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import koffi from "koffi";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import { BusConnection } from "../../src/base/session-bus/connection.ts";
+import { FdTransport, openFdTransport } from "../../src/base/session-bus/fd-transport.ts";
+import { loadSocketCalls, socketCalls } from "../../src/base/session-bus/koffi-socket-calls.ts";
+import { controlBytesOf } from "../../src/base/session-bus/socket-message.ts";
+import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
+import { PATIENT } from "../support/patience.ts";
+import { endReading, listenWithoutAccepting, socketPair } from "../support/socket-pair.ts";
+import { SocketPeer, socketPeers } from "../support/socket-peer.ts";
+
+const PROGRAM = fileURLToPath(new URL("../support/socket-process.ts", import.meta.url));
+const forever = new AbortController().signal;
+
+let dir: string;
+let openBefore: number;
+
+beforeEach(async () => {
+  dir = await mkdtemp(path.join(os.tmpdir(), "berth-socket-"));
+  await loadSocketCalls();
+  openBefore = openDescriptors();
+});
+afterEach(async () => {
+  await rm(dir, { recursive: true });
+  // What is received is closed by a thread.
+  await vi.waitFor(() => {
+    if (openDescriptors() > openBefore) throw new Error("descriptors were left open");
+  }, PATIENT);
+});
+
+/** A process at the other end of a socket, and the lines that it prints. */
+function startProcess(mode: string, options: { readonly openFilesMax?: number } = {}) {
+  const [here, there] = socketPair();
+  const program = [process.execPath, "--import", "tsx", PROGRAM, mode];
+  const { openFilesMax } = options;
+  const limited = openFilesMax ? ["prlimit", `--nofile=${openFilesMax}`, ...program] : program;
+  const [command = "", ...args] = limited;
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "inherit", there] });
+  closeSync(there);
+  const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
+  onTestFinished(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
+  const stdout = child.stdio[1];
+  if (!stdout) throw new Error("no output");
+  const lines = createInterface({ input: stdout })[Symbol.asyncIterator]();
+  const nextLine = async () => (await lines.next()).value;
+  return { here, child, ended, nextLine };
+}
+
+describe("sending and receiving", () => {
+  test("a descriptor behind more than a socket holds arrives", async () => {
+    const [left, right] = await socketPeers();
+    using sender = left.start();
+    const fd = newDescriptor();
+    const done: string[] = [];
+    void sender.write(Buffer.alloc(4 << 20, "x")).then(() => done.push("large"));
+    void sender.write("y", [fd]).then(() => done.push("with a descriptor"));
+    expect(sender.transport.pendingBytes).toBeGreaterThan(3 << 20);
+    using receiver = right.start();
+    await vi.waitFor(() => expect(receiver.receivedBytes).toBe((4 << 20) + 1), PATIENT);
+    expect(done).toEqual(["large", "with a descriptor"]);
+    expect(sender.transport.pendingBytes).toBe(0);
+    expect(receiver.text.endsWith("xy")).toBe(true);
+    const received = receiver.fds.map((own) => fstatSync(own).rdev);
+    expect(received).toEqual([fstatSync(fd).rdev]);
+    closeSync(fd);
+  });
+
+  test("a peer that does not read lets the bytes wait, and descriptors with them", async () => {
+    const [left, right] = await socketPeers();
+    using sender = left.start();
+    const fd = newDescriptor();
+    let written = 0;
+    const count = 300;
+    for (let message = 0; message < count; message++) {
+      void sender.write("x".repeat(10_000), [fd]).then(() => (written += 1));
+    }
+    await vi.waitFor(() => expect(written).toBeGreaterThan(0), PATIENT);
+    const waiting = sender.transport.pendingBytes;
+    expect(waiting).toBeGreaterThan(1_000_000);
+    expect(written).toBe(count - Math.ceil(waiting / 10_000));
+    using receiver = right.start();
+    await vi.waitFor(() => expect(written).toBe(count), PATIENT);
+    await vi.waitFor(() => expect(receiver.receivedBytes).toBe(count * 10_000), PATIENT);
+    expect(receiver.fds).toHaveLength(count);
+    expect(sender.transport.pendingBytes).toBe(0);
+    closeSync(fd);
+  });
+
+  test("253 descriptors arrive with one message, and not one more is taken", async () => {
+    const [left, right] = await socketPeers();
+    using sender = left.start();
+    using receiver = right.start();
+    const fd = newDescriptor();
+    await sender.write(
+      "all",
+      Array.from({ length: 253 }, () => fd),
+    );
+    await vi.waitFor(() => expect(receiver.text).toBe("all"), PATIENT);
+    expect(receiver.fds).toHaveLength(253);
+    await expect(
+      sender.write(
+        "more",
+        Array.from({ length: 254 }, () => fd),
+      ),
+    ).rejects.toThrow("more descriptors than a message can have");
+    closeSync(fd);
+  });
+
+  test("descriptors of messages that arrive together are each with their own bytes", async () => {
+    const [left, right] = await socketPeers();
+    using sender = left.start();
+    const events: unknown[] = [];
+    const files = ["a", "b", "c"].map((name) => openSync(path.join(dir, name), "w"));
+    for (const [index, fd] of files.entries()) {
+      await sender.write(`plain ${index};`);
+      await sender.write(`with ${index};`, [fd, fd]);
+    }
+    right.transport.start({
+      onFds: (fds) => {
+        for (const fd of fds) {
+          events.push(path.basename(readlinkSync(`/proc/self/fd/${fd}`)));
+          closeSync(fd);
+        }
+      },
+      onData: (chunk) => events.push(...chunk.toString().split(";").slice(0, -1)),
+      onClosed: () => {},
+    });
+    await vi.waitFor(() => expect(events.at(-1)).toBe("with 2"), PATIENT);
+    expect(events).toEqual(
+      ["a", "b", "c"].flatMap((name, index) => [name, name, `plain ${index}`, `with ${index}`]),
+    );
+    for (const fd of files) closeSync(fd);
+    right.transport.destroy();
+  });
+
+  test("neither sockets nor received descriptors are left open in child processes", async () => {
+    const [left, right] = await socketPeers();
+    using sender = left.start();
+    using receiver = right.start();
+    const file = path.join(dir, "only here");
+    const fd = openSync(file, "w");
+    await sender.write("x", [fd]);
+    await vi.waitFor(() => expect(receiver.fds).toHaveLength(1), PATIENT);
+    closeSync(fd);
+    await using server = await listen(path.join(dir, "bus"));
+    const connected = await openFdTransport(server.path, forever);
+    const inherited = spawnSync("ls", ["-l", "/proc/self/fd"], { encoding: "utf8" }).stdout;
+    connected.destroy();
+    expect(inherited).toContain(" 1 -> ");
+    expect(inherited).not.toContain(file);
+    const [received = -1] = receiver.fds;
+    expect(readlinkSync(`/proc/self/fd/${received}`)).toBe(file);
+    expect(openFlags(received) & 0o2000000).not.toBe(0);
+  });
+
+  test("the socket of a connection is closed in child processes, and does not block", async () => {
+    const calls = await loadSocketCalls();
+    const fd = calls.open();
+    expect(openFlags(fd) & 0o2004000).toBe(0o2004000);
+    calls.close(fd);
+  });
+
+  test("promises that received data resolves go on, although nothing else happens", async () => {
+    const { here, nextLine: _ } = startProcess("echo");
+    const calls = await loadSocketCalls();
+    using peer = new SocketPeer(new FdTransport(calls, here)).start();
+    await peer.write("one");
+    await vi.waitFor(() => expect(peer.text).toBe("one"), PATIENT);
+    await peer.write(" two");
+    await vi.waitFor(() => expect(peer.text).toBe("one two"), PATIENT);
+  });
+});
+
+describe("ends", () => {
+  test("the peer closes: what it wrote is read, and the end is no error", async () => {
+    const [left, right] = await socketPeers();
+    const fd = newDescriptor();
+    await left.write("bye", [fd]);
+    closeSync(fd);
+    left.transport.destroy();
+    using receiver = right.start();
+    await vi.waitFor(() => expect(receiver.closings).toBe(1), PATIENT);
+    expect([receiver.text, receiver.fds.length, receiver.error]).toEqual(["bye", 1, undefined]);
+  });
+
+  test("the peer closes in the middle of a message: the rest is settled", async () => {
+    const [left, right] = await socketPeers();
+    using receiver = right.start();
+    left.start();
+    let isDone = false;
+    const fd = newDescriptor();
+    void left.write(Buffer.alloc(4 << 20), [fd]).then(() => {
+      isDone = true;
+    });
+    await vi.waitFor(() => expect(receiver.fds).toHaveLength(1), PATIENT);
+    left.transport.destroy();
+    left.transport.destroy();
+    closeSync(fd);
+    await vi.waitFor(() => expect([isDone, left.closings]).toEqual([true, 1]), PATIENT);
+    await vi.waitFor(() => expect(receiver.closings).toBe(1), PATIENT);
+    expect(receiver.receivedBytes).toBeLessThanOrEqual(4 << 20);
+    expect(receiver.error).toBeUndefined();
+  });
+
+  test("the peer closes without having read: what it wrote is read, then the reset", async () => {
+    const [left, right] = await socketPeers();
+    using sender = left.start();
+    await sender.write("never read");
+    await right.write("last words");
+    right.transport.destroy();
+    await vi.waitFor(() => expect(sender.closings).toBe(1), PATIENT);
+    expect(sender.text).toBe("last words");
+    expect(sender.error).toMatchObject({ code: "ECONNRESET" });
+  });
+
+  test("the peer takes no more: a write ends the connection, after what has arrived", async () => {
+    const [left, right] = socketPair();
+    const calls = await loadSocketCalls();
+    endReading(right);
+    calls.send(right, Buffer.from("last words"), []);
+    using sender = new SocketPeer(new FdTransport(calls, left));
+    const written = sender.write("x");
+    sender.start();
+    await written;
+    await vi.waitFor(() => expect(sender.closings).toBe(1), PATIENT);
+    expect([sender.text, sender.error]).toEqual([
+      "last words",
+      expect.objectContaining({ code: "EPIPE" }),
+    ]);
+    closeSync(right);
+  });
+
+  test("a bus that is killed in the middle of a message leaves no descriptor", async () => {
+    const { here, child, ended, nextLine } = startProcess("half-message");
+    const calls = await loadSocketCalls();
+    const opening = BusConnection.open({
+      transport: new FdTransport(calls, here),
+      receiver: { onCall: () => {}, onSignal: () => {} },
+      uid: 0,
+      bodyBytesMax: 1_000,
+      valuesMax: 1_000,
+      signal: forever,
+      timeoutMs: 60_000,
+    });
+    const [error] = await Promise.all([
+      rejectionOf(opening),
+      nextLine().then((line) => {
+        expect(line).toBe("written");
+        child.kill("SIGKILL");
+        return ended;
+      }),
+    ]);
+    expect(error).toMatchObject({ busName: "org.freedesktop.DBus.Error.Disconnected" });
+  });
+
+  test("a peer that is killed while it does not read ends the connection", async () => {
+    const { here, child, nextLine } = startProcess("receive");
+    expect(await nextLine()).toBe("ready");
+    child.kill("SIGSTOP");
+    const calls = await loadSocketCalls();
+    using peer = new SocketPeer(new FdTransport(calls, here)).start();
+    const fd = newDescriptor();
+    const written = Promise.all(
+      Array.from({ length: 100 }, () => peer.write(Buffer.alloc(100_000), [fd])),
+    );
+    expect(peer.transport.pendingBytes).toBeGreaterThan(0);
+    child.kill("SIGKILL");
+    await written;
+    await vi.waitFor(() => expect(peer.closings).toBe(1), PATIENT);
+    expect(peer.transport.pendingBytes).toBe(0);
+    closeSync(fd);
+  });
+});
+
+describe("descriptors that do not fit", () => {
+  test("there is no space for all: those that arrived are closed, with the connection", async () => {
+    const [left, right] = socketPair();
+    using sender = new SocketPeer(new FdTransport(await loadSocketCalls(), left)).start();
+    using receiver = new SocketPeer(new FdTransport(socketCalls(koffi, controlBytesOf(2)), right));
+    const fd = newDescriptor();
+    await sender.write("two", [fd, fd]);
+    await sender.write("five", [fd, fd, fd, fd, fd]);
+    await sender.write("none");
+    receiver.start();
+    await vi.waitFor(() => expect(receiver.closings).toBe(1), PATIENT);
+    expect([receiver.text, receiver.fds.length]).toEqual(["two", 2]);
+    expect(receiver.error?.message).toMatch(/^descriptors were lost/);
+    await vi.waitFor(() => expect(sender.closings).toBe(1), PATIENT);
+    closeSync(fd);
+  });
+
+  test("a process that may not open as many closes the connection and says why", async () => {
+    const { here, nextLine } = startProcess("receive", { openFilesMax: 60 });
+    expect(await nextLine()).toBe("ready");
+    using peer = new SocketPeer(new FdTransport(await loadSocketCalls(), here)).start();
+    const fd = newDescriptor();
+    await peer.write(
+      "x",
+      Array.from({ length: 100 }, () => fd),
+    );
+    closeSync(fd);
+    expect(await nextLine()).toMatch(/^0 descriptors were lost: this process has too many open/);
+    await vi.waitFor(() => expect(peer.closings).toBe(1), PATIENT);
+  });
+});
+
+describe("connecting", () => {
+  test("nothing is at the path, nothing listens there, or it is no path", async () => {
+    await expect(openFdTransport(path.join(dir, "nothing"), forever)).rejects.toMatchObject({
+      code: "ENOENT",
+      syscall: "connect",
+    });
+    const left = path.join(dir, "left");
+    closeSync(listenWithoutAccepting(left, 1));
+    await expect(openFdTransport(left, forever)).rejects.toMatchObject({ code: "ECONNREFUSED" });
+    await expect(openFdTransport(`/${"x".repeat(107)}`, forever)).rejects.toMatchObject({
+      code: "ENAMETOOLONG",
+    });
+    await expect(openFdTransport("\0berth nothing", forever)).rejects.toMatchObject({
+      code: "ECONNREFUSED",
+    });
+  });
+
+  test.each([
+    ["the longest path", (folder: string) => `${folder}/`.padEnd(107, "x")],
+    ["an abstract name", (folder: string) => `\0${folder}`],
+  ])("%s is connected to", async (_, address) => {
+    const fd = listenWithoutAccepting(address(dir), 1);
+    const transport = await openFdTransport(address(dir), forever);
+    expect(transport.canPassFds).toBe(true);
+    transport.destroy();
+    closeSync(fd);
+  });
+
+  test("a full backlog is waited out until the signal aborts", async () => {
+    const busy = path.join(dir, "busy");
+    const listening = listenWithoutAccepting(busy, 0);
+    const first = await openFdTransport(busy, forever);
+    const abort = new AbortController();
+    const { signal } = abort;
+    const rejections = Promise.all([
+      rejectionOf(openFdTransport(busy, signal)),
+      rejectionOf(connectSessionBus({ address: `unix:path=${busy}`, negotiateFds: true, signal })),
+    ]);
+    await new Promise((resolve) => setImmediate(resolve));
+    const reason = new Error("enough");
+    abort.abort(reason);
+    expect(await rejections).toEqual([reason, reason]);
+    first.destroy();
+    closeSync(listening);
+  });
+
+  test("more connections at once than the backlog holds are all made", async () => {
+    await using server = await listen(path.join(dir, "few"), 1);
+    const transports = await Promise.all(
+      Array.from({ length: 20 }, () => openFdTransport(server.path, forever)),
+    );
+    expect(transports).toHaveLength(20);
+    for (const transport of transports) transport.destroy();
+  });
+});
+
+function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+/** A server that accepts connections and does nothing with them. */
+async function listen(at: string, backlog = 16) {
+  const { createServer } = await import("node:net");
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.resume();
+  });
+  await new Promise<void>((resolve) => server.listen({ path: at, backlog }, resolve));
+  return {
+    path: at,
+    [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())),
+  };
+}
+
+/** As `/proc` has them. */
+function openFlags(fd: number): number {
+  const text = readFileSync(`/proc/self/fdinfo/${fd}`, "utf8");
+  return Number.parseInt(/flags:\s+(\d+)/.exec(text)?.[1] ?? "", 8);
+}

@@ -1,0 +1,75 @@
+import os from "node:os";
+import type {
+  Received,
+  SocketCalls,
+  SocketEvents,
+} from "../../src/base/session-bus/socket-calls.ts";
+
+const { EAGAIN } = os.constants.errno;
+
+/**
+ * The system calls of one socket, with results that a test scripts. A call of which nothing is scripted would block;
+ * `send` accepts everything.
+ */
+export class ScriptedSocket implements SocketCalls {
+  readonly connects: number[] = [];
+  /** How many bytes each `send` accepts, or its error. */
+  readonly sends: number[] = [];
+  readonly receives: (Received | number)[] = [];
+  /** What `send` has accepted. */
+  readonly sent: { readonly text: string; readonly fds: readonly number[] }[] = [];
+  /** The calls that have to be in order. */
+  readonly log: string[] = [];
+  sendCalls = 0;
+  receiveCalls = 0;
+  watched: SocketEvents = { readable: false, writable: false };
+  #onEvent: () => void = () => {};
+
+  open(): number {
+    this.log.push("open");
+    return 99;
+  }
+
+  connect(): number {
+    this.log.push("connect");
+    return this.connects.shift() ?? 0;
+  }
+
+  send(_fd: number, data: Buffer, fds: readonly number[]): number {
+    this.sendCalls += 1;
+    const result = Math.min(this.sends.shift() ?? data.length, data.length);
+    if (result > 0) this.sent.push({ text: data.toString("latin1", 0, result), fds });
+    return result;
+  }
+
+  receive(): Received | number {
+    this.receiveCalls += 1;
+    return this.receives.shift() ?? -EAGAIN;
+  }
+
+  close(fd: number): void {
+    this.log.push(`close ${fd}`);
+  }
+
+  watch(_fd: number, onEvent: () => void) {
+    this.#onEvent = onEvent;
+    return {
+      update: (events: SocketEvents) => {
+        this.watched = events;
+      },
+      close: () => {
+        this.log.push("unwatch");
+        this.#onEvent = () => {};
+      },
+    };
+  }
+
+  /** The event loop reports an event. */
+  event(): void {
+    this.#onEvent();
+  }
+}
+
+export function received(text: string, fds: readonly number[] = []): Received {
+  return { data: Buffer.from(text, "latin1"), fds, isTruncated: false };
+}
