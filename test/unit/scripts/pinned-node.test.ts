@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { isFit } from "../../../scripts/pinned-node.cjs";
 
 const root = join(import.meta.dirname, "../../..");
-const engines: { engines: { node: string } } = read("package.json");
+const engines: { engines: { node: string } } = JSON.parse(read("package.json"));
 const pinned: { version: string; packages: Record<string, unknown> } = read(
   "scripts/pinned-node.json",
 );
@@ -36,6 +36,6 @@ it("the pinned Node.js fits, and has a digest for each processor", () => {
   });
 });
 
-function read<T>(name: string): T {
-  return JSON.parse(readFileSync(join(root, name), "utf8"));
+function read(name: string): string {
+  return readFileSync(join(root, name), "utf8");
 }
