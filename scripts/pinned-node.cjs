@@ -10,7 +10,7 @@ const fs = require("fs");
 const os = require("os");
 const path = require("path");
 
-const NEEDED = "Node.js 22.13 or a newer 22, 24, or 26 or newer";
+const NEEDED = "Node.js 22.14 or a newer 22, 24, or 26 or newer";
 const ELSEWHERE = "install one: https://nodejs.org/en/download";
 const NETWORK = "check the network, and npm's settings for registry and proxy; or ";
 /** npm's own pauses between tries, 10 s and 60 s, are long where a person waits. */
@@ -26,10 +26,13 @@ class NodeError extends Error {
   }
 }
 
-/** As `engines` of package.json has it; a test compares the two. */
+/**
+ * As `engines` of package.json has it; a test compares the two. better-sqlite3 needs version 10 of Node-API, and
+ * with 22.13, which lacks it, ends with a segmentation fault.
+ */
 function isFit(version) {
   const parts = (version || process.versions.node).split(".").map(Number);
-  return (parts[0] === 22 && parts[1] >= 13) || parts[0] === 24 || parts[0] >= 26;
+  return (parts[0] === 22 && parts[1] >= 14) || parts[0] === 24 || parts[0] >= 26;
 }
 
 /**

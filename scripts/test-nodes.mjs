@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } f
 import path from "node:path";
 import pinnedNode from "./pinned-node.cjs";
 
-const VERSIONS = ["22.13.1", "26.10.0"];
+const VERSIONS = ["22.14.0", "26.10.0"];
 const PROJECTS = ["unit", "integration", "dbus", "ledger", "models", "model", "e2e", "e2e-models"];
 const root = path.resolve(import.meta.dirname, "..");
 const cache = path.join(root, "node_modules", ".cache", "berth-nodes");

@@ -28,7 +28,7 @@ test("a Node.js that is too old downloads the pinned one once, and everything ru
 
   const first = await scene.run(["one", "two words"], { npm_node_execpath: "/usr/bin/node" });
 
-  expect(first.stderr).toMatch(/^berth: Berth needs Node\.js 22\.13 .* this is 18\.20\.4, .*\n$/);
+  expect(first.stderr).toMatch(/^berth: Berth needs Node\.js 22\.14 .* this is 18\.20\.4, .*\n$/);
   expect(first.code).toBe(0);
   const { pinned } = scene;
   expect(JSON.parse(first.stdout)).toEqual({

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 
 /** What the registry does with a request for the archive. */
 export type Delivery = "whole" | "cut" | "stalled";
@@ -34,8 +33,9 @@ export class NodeRegistry implements AsyncDisposable {
   }
 
   get url(): string {
-    const { port } = this.#server.address() as AddressInfo;
-    return `http://127.0.0.1:${port}`;
+    const address = this.#server.address();
+    if (address === null || typeof address === "string") throw new Error("the registry is closed");
+    return `http://127.0.0.1:${address.port}`;
   }
 
   get integrity(): string {

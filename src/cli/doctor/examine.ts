@@ -66,13 +66,13 @@ function asItRuns(config: Config): Config {
 function checkNode(): Finding {
   const version = process.versions.node;
   const [major = 0, minor = 0] = version.split(".").map(Number);
-  const isFit = (major === 22 && minor >= 13) || major === 24 || major >= 26;
+  const isFit = (major === 22 && minor >= 14) || major === 24 || major >= 26;
   return isFit
     ? finding("node", "ok", `${version} (${process.execPath})`)
     : finding(
         "node",
         "fail",
         `Berth does not run on ${version}`,
-        "install Node.js 22.13 or a newer 22, 24, or 26 or newer",
+        "install Node.js 22.14 or a newer 22, 24, or 26 or newer",
       );
 }

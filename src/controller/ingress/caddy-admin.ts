@@ -95,7 +95,7 @@ export class CaddyAdmin {
           );
         },
       );
-      // A timer, and no AbortSignal.timeout behind AbortSignal.any: Node 22.13 may collect these as garbage
+      // A timer, and no AbortSignal.timeout behind AbortSignal.any: Node 22.14 may collect these as garbage
       // while they are waited for, and then nothing ever ends the request.
       const late = setTimeout(() => outgoing.destroy(new Error("no answer in time")), limitMs);
       outgoing.once("close", () => clearTimeout(late));

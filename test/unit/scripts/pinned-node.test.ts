@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { isFit } from "../../../scripts/pinned-node.cjs";
 
 const root = join(import.meta.dirname, "../../..");
-const engines: { engines: { node: string } } = read("package.json");
+const engines: { engines: { node: string } } = JSON.parse(read("package.json"));
 const pinned: { version: string; packages: Record<string, unknown> } = read(
   "scripts/pinned-node.json",
 );
@@ -15,8 +15,8 @@ it.each([
   "18.20.4",
   "20.19.2",
   "21.7.3",
-  "22.12.0",
-  "22.13.0",
+  "22.13.1",
+  "22.14.0",
   "22.23.1",
   "23.11.0",
   "24.0.0",
@@ -36,6 +36,6 @@ it("the pinned Node.js fits, and has a digest for each processor", () => {
   });
 });
 
-function read<T>(name: string): T {
-  return JSON.parse(readFileSync(join(root, name), "utf8"));
+function read(name: string): string {
+  return readFileSync(join(root, name), "utf8");
 }

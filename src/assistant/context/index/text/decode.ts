@@ -29,7 +29,7 @@ export function decodeText(bytes: Uint8Array): string | undefined {
 /** What Latin-1 leaves open from 0x80 on: quotes and dashes of old Windows files. */
 const windowsOnly = Array.from("€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ");
 
-/** By hand: the decoder of that name takes it for plain Latin-1 on Node 22.13. */
+/** By hand: the decoder of that name takes it for plain Latin-1 on Node 22.14. */
 function windows1252(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     .toString("latin1")

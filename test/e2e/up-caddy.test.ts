@@ -1,0 +1,87 @@
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { exitOf } from "../support/pinned-node-scene.ts";
+
+const scripts = pathToFileURL(join(import.meta.dirname, "../../scripts/")).href;
+/** Its bin/ is the whole PATH: the Caddy and busybox of this machine are not on it. */
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-up-caddy-"));
+  await mkdir(join(folder, "bin"));
+  for (const name of ["sh", "cat", "chmod"])
+    await symlink(`/bin/${name}`, join(folder, "bin", name));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+test("an engine and Caddy come in one run of apt-get", async () => {
+  await release({ hasCaddy: true });
+
+  const { stderr } = await install(["docker.io"]);
+
+  expect(runs()).toEqual([
+    "-o DPkg::Lock::Timeout=300 install -y --no-install-recommends docker.io caddy busybox-static",
+  ]);
+  expect(stderr).toBe("berth: installing docker.io, caddy, busybox-static\n");
+});
+
+test("Caddy comes alone where an engine answers, and not where it is there or not wanted", async () => {
+  await release({ hasCaddy: true });
+
+  await install([], ["--ingress=off"]);
+  await install([], ["--ingress", "container"]);
+  await install([], [], { BERTH_INGRESS: "off" });
+  expect(runs()).toEqual([]);
+
+  await install([]);
+  expect(runs()).toHaveLength(1);
+  await install([]);
+  expect(runs()).toHaveLength(1);
+});
+
+test("a release without Caddy gets the engine, and is told what that means", async () => {
+  await release({ hasCaddy: false });
+
+  const { code, stderr } = await install(["docker.io"]);
+
+  expect(code).toBe(0);
+  expect(runs().at(-1)).toMatch(/ install .* docker\.io$/);
+  expect(stderr).toContain("without Caddy apps get loopback ports");
+  expect(stderr).toContain("caddyserver.com");
+});
+
+/** An apt-get that notes its arguments, and installs a program. */
+async function release({ hasCaddy }: { readonly hasCaddy: boolean }): Promise<void> {
+  const caddy = join(folder, "bin/caddy");
+  const installs = hasCaddy ? `echo > ${caddy}; chmod +x ${caddy}` : "exit 100";
+  const text = `#!/bin/sh
+echo "$@" >> ${folder}/runs
+case "$*" in *caddy*) ${installs};; esac
+`;
+  await writeFile(join(folder, "bin/apt-get"), text, { mode: 0o755 });
+}
+
+function runs(): string[] {
+  const file = join(folder, "runs");
+  return existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [];
+}
+
+function install(
+  packages: readonly string[],
+  args: readonly string[] = [],
+  environment: Readonly<Record<string, string>> = {},
+) {
+  const code = `
+    const { installWithCaddy } = await import("${scripts}up-caddy.mjs");
+    await installWithCaddy(${JSON.stringify(packages)}, ${JSON.stringify(args)});
+  `;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", code], {
+    env: { PATH: join(folder, "bin"), ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  return exitOf(child);
+}
