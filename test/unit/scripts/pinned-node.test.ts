@@ -6,8 +6,8 @@ import { isFit } from "../../../scripts/pinned-node.cjs";
 
 const root = join(import.meta.dirname, "../../..");
 const engines: { engines: { node: string } } = JSON.parse(read("package.json"));
-const pinned: { version: string; packages: Record<string, unknown> } = read(
-  "scripts/pinned-node.json",
+const pinned: { version: string; packages: Record<string, unknown> } = JSON.parse(
+  read("scripts/pinned-node.json"),
 );
 
 it.each([
