@@ -1,4 +1,5 @@
 import { benchAgent } from "./agent.ts";
+import { benchBus } from "./bus.ts";
 import { benchCompanion } from "./companion.ts";
 import { benchCreate, withServer, writeApps } from "./create.ts";
 import { benchDeploy } from "./deploy.ts";
@@ -20,7 +21,7 @@ import { benchUpload } from "./upload.ts";
 /**
  * npm run bench: every figure against its floor in the same run. Needs `npm run build` first and an
  * engine, as `npm test` does; `deploy` and `ingress` need the program `caddy`. Names of benches as arguments run
- * only these: create, save, deploy, ingress, upload, apps, and ledger, companion, grammar, inference, search and
+ * only these: create, save, deploy, ingress, upload, apps, and ledger, agent, bus, companion, grammar, inference, search and
  * download, which need no engine; ledger=1000000 sets how many entries are verified, search=20000 how many passages
  * are searched, companion=2000 how many turns are played, inference=tiny takes that model alone. soak=600
  * runs only when it is named: ten minutes of saved spec files and lists.
@@ -32,6 +33,7 @@ const runs = (name: string) => wanted.size === 0 || wanted.has(name);
 const withoutEngine = new Set<string | undefined>([
   "ledger",
   "agent",
+  "bus",
   "companion",
   "grammar",
   "inference",
@@ -44,6 +46,7 @@ const figures: Figure[] = [];
 try {
   if (runs("ledger")) figures.push(...(await benchLedger(Number(wanted.get("ledger") ?? 100_000))));
   if (runs("agent")) figures.push(...(await benchAgent()));
+  if (runs("bus")) figures.push(await benchBus());
   if (runs("companion"))
     figures.push(...(await benchCompanion(Number(wanted.get("companion") ?? 10_000))));
   if (runs("inference")) figures.push(...(await benchInference(wanted.get("inference"))));

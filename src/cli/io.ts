@@ -23,7 +23,7 @@ export interface CliIo {
   onInterrupt(listener: () => void): () => void;
   /**
    * Rejects where none answers at the address. Whoever gets it closes it. `canPassFds`: file descriptors can be
-   * sent over it, which needs the optional package usocket.
+   * sent over it, which needs the package koffi.
    */
   openSessionBus(address: string, signal: AbortSignal, canPassFds?: boolean): Promise<SessionBus>;
 }

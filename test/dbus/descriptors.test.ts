@@ -5,7 +5,12 @@ import path from "node:path";
 import { Variant } from "dbus-next";
 import { expect, test, vi } from "vitest";
 import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
-import type { SessionBus } from "../../src/base/session-bus/port.ts";
+import {
+  BusCallError,
+  type BusMethodCall,
+  type BusVariant,
+  type SessionBus,
+} from "../../src/base/session-bus/port.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
 import { PATIENT } from "../support/patience.ts";
@@ -102,31 +107,39 @@ test("nobody reads the answers, or takes them: they are closed all the same", as
   await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
 });
 
-test("descriptors that are sent here are closed, wherever they stand", async () => {
+test("descriptors that are sent here are closed, wherever they are in the arguments", async () => {
   await using world = await BusWorld.start({ limits: unlimited });
   await world.serveContextWith({});
-  await using raw = await RawBusClient.connect(world.bus, { passesFds: true });
+  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: true });
   const start = openDescriptors();
-  const fd = newDescriptor();
   const call = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
-  const search = { ...call, member: "Search", signature: "sa{sv}" };
-  const variants = [
-    { ...search, body: ["q", { fd: new Variant("h", fd) }] },
-    { ...search, body: ["q", { fds: new Variant("ah", [fd, fd, fd]) }] },
-    { ...search, body: ["q", { deep: new Variant("v", new Variant("(sh)", ["x", fd])) }] },
-    { ...call, member: "MemoryGet", signature: "h", body: [fd] },
-    { ...call, member: "Nope", signature: "h", body: [fd] },
-    { ...call, path: "/nowhere", member: "Nope", signature: "h", body: [fd] },
+  const search = (variant: BusVariant) => ({
+    ...call,
+    member: "Search",
+    signature: "sa{sv}",
+    args: ["q", new Map([["key", variant]])],
+  });
+  const one = (fd: number) => ({ ...call, signature: "h", args: [fd] });
+  const variants: ((fd: number) => BusMethodCall)[] = [
+    (fd) => search({ signature: "h", value: fd }),
+    (fd) => search({ signature: "ah", value: [fd, fd, fd] }),
+    (fd) => search({ signature: "v", value: { signature: "(sh)", value: ["x", fd] } }),
+    (fd) => ({ ...one(fd), member: "MemoryGet" }),
+    (fd) => ({ ...one(fd), member: "Nope" }),
+    (fd) => ({ ...one(fd), path: "/nowhere", member: "Nope" }),
   ];
   const names = new Set<string>();
   let turn = 0;
   await inBatches(async () => {
     const variant = variants[turn++ % variants.length];
-    if (variant) names.add((await raw.errorOf(variant)).name.replace(/.*\./, ""));
+    if (!variant) return;
+    const options = { signal: new AbortController().signal, timeoutMs: 10_000 };
+    // The connection closes what it has sent.
+    const error = await client.call(variant(newDescriptor()), options).catch((why: unknown) => why);
+    names.add(error instanceof BusCallError ? error.busName.replace(/.*\./, "") : String(error));
   });
-  closeSync(fd);
   expect([...names].toSorted()).toEqual(["InvalidArgs", "UnknownMethod", "UnknownObject"]);
-  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start + 1), PATIENT);
+  await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
 }, 120_000);
 
 test("an index of a descriptor that did not come is an error, and no end of the daemon", async () => {

@@ -392,7 +392,7 @@ async function listen(at: string, backlog = 16) {
   };
 }
 
-/** As `/proc` has them. */
+/** The flags of an open descriptor, as the kernel reports them. */
 function openFlags(fd: number): number {
   const text = readFileSync(`/proc/self/fdinfo/${fd}`, "utf8");
   return Number.parseInt(/flags:\s+(\d+)/.exec(text)?.[1] ?? "", 8);

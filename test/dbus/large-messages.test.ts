@@ -1,5 +1,7 @@
 import { once } from "node:events";
 import { expect, test, vi } from "vitest";
+import { openConnection } from "../../src/base/session-bus/connect.ts";
+import { messageTypes, NO_REPLY_EXPECTED } from "../../src/base/session-bus/outgoing-message.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
 import { PATIENT } from "../support/patience.ts";
@@ -67,15 +69,31 @@ test("an answer that no message can hold is refused in words, and nothing to wor
 test("a call with a path of any length is answered, and its descriptors are closed", async () => {
   await using world = await BusWorld.start();
   await world.serveContextWith({});
-  await using raw = await RawBusClient.connect(world.bus, { passesFds: true });
-  const fd = newDescriptor();
-  const far = { ...target, path: `/${"a".repeat(200_000)}`, member: "Ping" };
-  await raw.call({ ...target, member: "Ping" });
+  await using client = await openConnection({
+    address: world.bus.address,
+    negotiateFds: true,
+    receiver: { onCall: () => {}, onSignal: () => {} },
+    bodyBytesMax: 1_000,
+    valuesMax: 1_000,
+  });
+  const options = { signal: new AbortController().signal, timeoutMs: 10_000 };
+  const ping = { ...target, member: "Ping", signature: "", args: [] };
+  await client.call(ping, options);
+  const far = { ...ping, path: `/${"a".repeat(200_000)}` };
   const start = openDescriptors();
   for (let sent = 0; sent < 5; sent++) {
-    raw.send({ ...far, signature: "h", body: [fd], isReplyUnwanted: true });
+    const flags = NO_REPLY_EXPECTED;
+    client.send({
+      ...far,
+      type: messageTypes.call,
+      flags,
+      signature: "h",
+      args: [newDescriptor()],
+    });
   }
-  expect((await raw.errorOf(far)).name).toBe("org.freedesktop.DBus.Error.UnknownObject");
+  await expect(client.call(far, options)).rejects.toMatchObject({
+    busName: "org.freedesktop.DBus.Error.UnknownObject",
+  });
   await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), PATIENT);
   await lives(world);
 });

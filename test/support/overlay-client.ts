@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { DBusError, Message, type MessageBus, MessageType, sessionBus, Variant } from "dbus-next";
 import { vi } from "vitest";
+import { PATIENT } from "./patience.ts";
 import type { TestSessionBus } from "./session-bus.ts";
 
 export const OVERLAY = "dev.assistant.Overlay1";
@@ -109,9 +110,14 @@ export class OverlayClient implements AsyncDisposable {
   }
 
   /** Becomes the frontend. */
+  /** Resolves when the name is this connection's; the bus may not have noticed yet that another one has left. */
   async takeUi(): Promise<void> {
     const flags = 4; // do not queue
-    await this.#bus.requestName(UI, flags);
+    const [owner, alreadyOwner] = [1, 4];
+    await vi.waitFor(async () => {
+      const answer = await this.#bus.requestName(UI, flags);
+      if (answer !== owner && answer !== alreadyOwner) throw new Error(`${UI} is another one's`);
+    }, PATIENT);
   }
 
   async leaveUi(): Promise<void> {

@@ -30,13 +30,8 @@ export class RawBusClient implements AsyncDisposable {
   repliesReceived = 0;
   readonly #bus: MessageBus;
 
-  static async connect(
-    bus: TestSessionBus,
-    options: { readonly passesFds?: boolean } = {},
-  ): Promise<RawBusClient> {
-    // Its types leave the second option out.
-    const settings = { busAddress: bus.address, negotiateUnixFd: options.passesFds ?? false };
-    const connection = sessionBus(settings);
+  static async connect(bus: TestSessionBus): Promise<RawBusClient> {
+    const connection = sessionBus({ busAddress: bus.address });
     connection.on("error", () => {});
     await once(connection, "connect");
     return new RawBusClient(connection);

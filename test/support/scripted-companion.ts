@@ -35,9 +35,7 @@ export async function serveInterfaces(
   served: readonly ScriptedInterface[],
 ): Promise<AsyncDisposable> {
   const descriptions = readInterfaces();
-  // Its types leave the second option out.
-  const settings = { busAddress, negotiateUnixFd: true };
-  const bus = dbus.sessionBus(settings);
+  const bus = dbus.sessionBus({ busAddress });
   bus.addMethodHandler((message: dbus.Message) => {
     const found = served.find((one) => one.interface === message.interface);
     const method = descriptions.get(found?.interface ?? "")?.methods.get(message.member ?? "");

@@ -28,7 +28,7 @@ const READS_MAX = 4;
 const REST_TURNS_MAX = 64;
 
 /**
- * Over a Unix socket that passes descriptors. Rejects with BusCallError `NotSupported` if descriptors cannot be passed on
+ * Opens a transport over a Unix socket that passes descriptors. Rejects with BusCallError `NotSupported` if descriptors cannot be passed on
  * this machine, with the system's error if it cannot connect, else with the signal's reason.
  */
 export async function openFdTransport(

@@ -131,10 +131,10 @@ export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
 }
 
 /**
- * Over a poll handle of libuv, on Node's own event loop. What koffi does not protect its callers from: it ends the
- * process when a handle is used after it was closed, and keeps an exception of a callback for the next call
- * of any native function. The callback runs outside of Node's callback scopes too: promises that it resolves
- * would wait for something else to happen. So all that it does is to ask for an immediate, which runs next.
+ * Watches with a poll handle of libuv, on Node's own event loop. koffi ends the process when a handle is used after it was
+ * closed. It calls back outside of Node's callback scopes: promises that a callback resolves wait for another event
+ * (on Node 26), and an exception surfaces in the next native call. So the callback only asks for an immediate, which runs
+ * when the events of this turn of the loop have been reported.
  */
 function watch(koffi: Koffi, fd: number, onEvent: () => void): SocketWatch {
   let isClosed = false;
