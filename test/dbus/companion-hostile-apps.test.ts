@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import type { BusVariant } from "../../src/base/session-bus/port.ts";
+import { COLLECTING, collectGarbage } from "../support/collected-garbage.ts";
 import { textOf } from "../support/companion-client.ts";
 import { FaultWorld } from "../support/fault-world.ts";
 
@@ -14,7 +15,6 @@ import { FaultWorld } from "../support/fault-world.ts";
 const ROUNDS = Number(process.env["BERTH_HOSTILE_ROUNDS"] ?? 2);
 const LIMIT_MS = 120_000 + ROUNDS * 30_000;
 const program = fileURLToPath(new URL("../support/hostile-app.mjs", import.meta.url));
-const collector = new URL("../support/collect-garbage.mjs", import.meta.url).href;
 
 /** How each of them misbehaves, and how its calls end. */
 const behaviours: Readonly<Record<string, RegExp>> = {
@@ -118,13 +118,6 @@ async function othersUntil(world: FaultWorld, isOver: () => boolean, name: strin
   return { rounds: round, longest: Object.fromEntries(longest) };
 }
 
-/** Without what waits to be collected. */
-async function collected(world: FaultWorld, times: number): Promise<void> {
-  process.kill(world.companion.ready.pid, "SIGUSR2");
-  const line = JSON.stringify({ collected: times });
-  await expect.poll(() => world.companion.lines).toContain(line);
-}
-
 function footprint(pid: number) {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const kib = Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]);
@@ -135,7 +128,7 @@ it(
   "apps that hang, die, answer late, write 50 MB, change and flood, all at once, are nobody else's business",
   async () => {
     await using world = await FaultWorld.open({
-      environment: { NODE_OPTIONS: `--import=${collector}` },
+      environment: COLLECTING,
     });
     await declare(world);
     await world.companion.start();
@@ -170,7 +163,7 @@ it(
         for (const end of (await ends[index]) ?? [])
           expect([behaviour, end]).toEqual([behaviour, expect.stringMatching(expected)]);
       await expect.poll(() => footprint(pid).descriptors).toBeLessThanOrEqual(before.descriptors);
-      await collected(world, round + 1);
+      await collectGarbage(world.companion);
       after.push(footprint(pid));
       process.stdout.write(`${JSON.stringify({ ...others, ...after.at(-1) })}\n`);
       expect(Math.max(...Object.values(others.longest))).toBeLessThan(BOUND_MS);

@@ -12,8 +12,6 @@ export interface Held {
   readonly underWay: number;
   readonly active: unknown;
   readonly pending: unknown;
-  /** Megabytes. */
-  readonly rss: number;
 }
 
 /** Of one provider; what the daemon keeps at most. */
@@ -32,15 +30,14 @@ export async function heldBy(desk: RemoteDesk): Promise<Held> {
     underWay: metrics.get("berth_inference_requests_underway") ?? 0,
     active,
     pending,
-    rss: Math.round((metrics.get("process_resident_memory_bytes") ?? 0) / 2 ** 20),
   };
 }
 
 /** Waits until the daemon has no more than it had, and is asked for nothing any more. */
 export async function isBackAt(before: Held, desk: RemoteDesk): Promise<void> {
-  const { rss: _, timers, ...others } = before;
+  const { timers, ...others } = before;
   const now = async () => {
-    const { rss: __, timers: timersNow, ...rest } = await heldBy(desk);
+    const { timers: timersNow, ...rest } = await heldBy(desk);
     // The clocks of kept connections, of which there were fewer.
     return { ...rest, timersMore: Math.max(0, timersNow - timers - KEPT_MAX) };
   };

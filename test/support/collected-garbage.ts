@@ -1,0 +1,15 @@
+import { expect } from "vitest";
+import type { CompanionProcess } from "./companion-process.ts";
+
+const preload = new URL("./collect-garbage.mjs", import.meta.url).href;
+
+/** For a daemon that `collectGarbage` is to be called on. */
+export const COLLECTING = { NODE_OPTIONS: `--import=${preload}` };
+
+/** Resolves when the daemon, started with COLLECTING, has collected all garbage of its main thread. */
+export async function collectGarbage(companion: CompanionProcess): Promise<void> {
+  const count = () => companion.lines.filter((line) => line.startsWith('{"collected":')).length;
+  const before = count();
+  process.kill(companion.ready.pid, "SIGUSR2");
+  await expect.poll(count).toBeGreaterThan(before);
+}
