@@ -10,6 +10,8 @@ export interface BenchServerOptions {
   readonly ingress?: "process";
   /** With the assistant, on a port of its own; default: without. */
   readonly assistant?: boolean;
+  /** Added to its environment. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** A Berth of its own: data directory, specs folder and port made for one bench, ended with it. */
@@ -43,7 +45,7 @@ export class BenchServer implements AsyncDisposable {
 
   static async start(
     dockerHost: string,
-    { ingress, assistant = false }: BenchServerOptions = {},
+    { ingress, assistant = false, environment = {} }: BenchServerOptions = {},
   ): Promise<BenchServer> {
     const root = await mkdtemp(join(tmpdir(), "berth-bench-"));
     const [ingressPort = 0] = ingress ? await freePorts(1) : [];
@@ -73,7 +75,7 @@ export class BenchServer implements AsyncDisposable {
         "--log-level",
         "error",
       ],
-      { stdio: ["ignore", "pipe", "inherit"] },
+      { stdio: ["ignore", "pipe", "inherit"], env: { ...process.env, ...environment } },
     );
     for await (const line of createInterface({ input: child.stdout })) {
       if (!line.startsWith("berth ready ")) continue;
@@ -154,6 +156,15 @@ export class BenchServer implements AsyncDisposable {
     for (const match of text.matchAll(/^berth_engine_calls_total\{call="(\w+)"\} (\d+)$/gm))
       calls.set(match[1] ?? "", Number(match[2]));
     return calls;
+  }
+
+  /** The sum of the metrics with these names. */
+  async metric(...names: readonly string[]): Promise<number> {
+    const text = await (await fetch(`${this.api}/metrics`)).text();
+    return names.reduce(
+      (sum, name) => sum + Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1]),
+      0,
+    );
   }
 
   async residentMegabytes(): Promise<number> {
