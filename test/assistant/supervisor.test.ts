@@ -97,9 +97,7 @@ test("a model answers; the assistant is killed, and comes back without it; SIGTE
   // Its log lines stand among those of whoever looks after it.
   expect(log.filter((line) => line.includes("the assistant is up"))).toHaveLength(2);
 
-  const began = performance.now();
   expect(await end("SIGTERM")).toBe(0);
-  expect(performance.now() - began).toBeLessThan(5_000);
   expect(await isRunning(second.pid ?? 0)).toBe(false);
   expect(reports.map(({ event }) => event).filter((event) => event !== null)).toEqual([
     "AssistantUp",

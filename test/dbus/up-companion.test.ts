@@ -96,9 +96,7 @@ test("with a bus it is there with its names and the assistant's models, comes ba
   expect(await ownerOf(bus, NAME)).toBe(second.pid);
   expect(complaints(berth)).toHaveLength(1);
 
-  const { tookMs, code } = await berth.stop();
-  expect(code).toBe(0);
-  expect(tookMs).toBeLessThan(5_000);
+  expect(await berth.stop()).toBe(0);
   expect(isProcessAlive(pidOf(second))).toBe(false);
   expect(await ownerOf(bus, NAME)).toBeUndefined();
 });

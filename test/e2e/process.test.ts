@@ -19,7 +19,10 @@ test("the ready line and run/berth.json say the same, and SIGTERM leaves the app
   expect(JSON.parse(await readFile(join(berth.dataDir, "run/berth.json"), "utf8"))).toEqual(ready);
   for (const file of ["run/berth.json", "run/token"])
     expect((await stat(join(berth.dataDir, file))).mode & 0o777).toBe(0o600);
-  expect(await berth.client.health()).toMatchObject({ status: "ok", runtime: "connected" });
+  // The server says that it is ready before the engine has answered.
+  await expect
+    .poll(() => berth.client.health())
+    .toMatchObject({ status: "ok", runtime: "connected" });
 
   await berth.client.apps.create({ name: "stays", ...web }, { wait: true });
   const app = await berth.app("stays");
@@ -32,9 +35,7 @@ test("the ready line and run/berth.json say the same, and SIGTERM leaves the app
     for await (const _ of events);
   })().catch(() => {});
   await berth.client.apps.patch("stays", { replicas: 1 });
-  const { tookMs, code } = await berth.stop();
-  expect(code).toBe(0);
-  expect(tookMs).toBeLessThan(5_000);
+  expect(await berth.stop()).toBe(0);
   await ended;
   expect(await fetchText(app.url)).toBe("web:1\n");
 
@@ -256,6 +257,5 @@ test("without an engine it starts all the same, says so, and goes on when there 
   const doctor = await berth.cli(["doctor"]);
   expect(doctor.code).toBe(1);
   expect(doctor.stdout).toContain("no-engine.sock");
-  const { tookMs } = await berth.stop();
-  expect(tookMs).toBeLessThan(5_000);
+  expect(await berth.stop()).toBe(0);
 });

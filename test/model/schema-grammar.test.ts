@@ -13,7 +13,7 @@ import { containerCases } from "../support/schema-cases-containers.ts";
 import { valueCases } from "../support/schema-cases-values.ts";
 
 /** llama.cpp parses in native code, which nothing interrupts; what it takes is part of the limits. */
-const PARSE_MAX_MS = 3_000;
+const PARSE_MAX_MS = 30_000;
 
 let llama: Llama;
 

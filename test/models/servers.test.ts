@@ -5,6 +5,7 @@ import type { ModelDiskOptions } from "../../src/controller/models/files/model-d
 import type { ResolvedModel } from "../../src/controller/models/hub/port.ts";
 import { bufferContent } from "../support/hub/content.ts";
 import type { Fault } from "../support/hub/faults.ts";
+import { UNBOUNDED_AFTER_MS } from "../support/patience.ts";
 import {
   bytesOf,
   DownloadWorld,
@@ -71,18 +72,20 @@ describe("a server that", () => {
     ["sends a sign-in page for a while", { on: "cdn", type: "page", times: 2 }],
   ])("%s is asked again, and little comes twice", async (_, fault) => {
     world.hub.faults.add(fault);
-    const limits = { ...quickLimits, stallMs: 300 };
+    // Only a server that sends nothing is given up, and not one that shares a busy machine.
+    const isSilent = fault.type === "stall" || fault.type === "hang";
+    const limits = isSilent ? { ...quickLimits, stallMs: 1_000 } : quickLimits;
     expect((await downloaded({ limits })).equals(bytes)).toBe(true);
     // What was on its way in a connection that broke comes again: two parts of 4 MiB at most.
     expect(world.hub.bytesSent).toBeLessThan(SIZE + 9 * MIB);
   });
 
   it("is slow at one connection is helped by the others", async () => {
-    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 200_000, times: 1 });
+    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 100_000, times: 1 });
     const start = performance.now();
     expect((await downloaded()).equals(bytes)).toBe(true);
-    // Its part alone would take 21 s.
-    expect(performance.now() - start).toBeLessThan(12_000);
+    // Its part alone would take 42 s.
+    expect(performance.now() - start).toBeLessThan(UNBOUNDED_AFTER_MS);
     expect(world.hub.bytesSent).toBeLessThan(SIZE + 2 * MIB);
   });
 

@@ -228,10 +228,8 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   /** SIGTERM. Answers how long it took, in milliseconds, and with which code it ended. */
-  async stop(): Promise<{ tookMs: number; code: number | null }> {
-    const began = performance.now();
-    const code = await this.#end("SIGTERM");
-    return { tookMs: performance.now() - began, code };
+  async stop(): Promise<number | null> {
+    return await this.#end("SIGTERM");
   }
 
   /** Sends SIGKILL at once, for use inside other things; `kill` waits. */

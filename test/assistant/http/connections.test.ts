@@ -81,10 +81,8 @@ describe("a client that goes away", () => {
       };
       const client = new RawClient(world.port).write(rawPost(path, body));
       await expect.poll(() => world.service.running, soon).toBe(1);
-      const left = Date.now();
       client.socket.destroy();
       await expect.poll(() => world.service.running, soon).toBe(0);
-      expect(Date.now() - left).toBeLessThan(1_000);
     }
   });
 

@@ -122,8 +122,6 @@ test("Berth and the assistant, killed together or apart while a model is loaded 
 
   // A word is enough to end both.
   const pid = await world.assistantPid();
-  const { code, tookMs } = await berth.stop();
-  expect(code).toBe(0);
-  expect(tookMs).toBeLessThan(10_000);
+  expect(await berth.stop()).toBe(0);
   expect(isProcessAlive(pid)).toBe(false);
 });

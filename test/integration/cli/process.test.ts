@@ -111,11 +111,9 @@ describe("berth up", () => {
     expect(second.code).toBe(1);
     expect(second.errors).toContain(`process ${child.pid}`);
 
-    const startedMs = Date.now();
     const exit = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGTERM");
     expect(await exit).toBe(0);
-    expect(Date.now() - startedMs).toBeLessThan(5000);
     expect(errors.match(/password for logins from elsewhere, shown this once: \S+/g)).toHaveLength(
       1,
     );

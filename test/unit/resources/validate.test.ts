@@ -7,6 +7,7 @@ import {
   validatePartialSpec,
   validateSpec,
 } from "../../../src/resources/validate.ts";
+import { UNBOUNDED_AFTER_MS } from "../../support/patience.ts";
 
 function document(spec: unknown, kind = "App", name = "hello"): unknown {
   return { apiVersion: "berth.dev/v1", kind, metadata: { name }, spec };
@@ -287,7 +288,7 @@ describe("validateManifest", () => {
     const env = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`A${i}`, []]));
     const started = performance.now();
     expect(issuesOfApp({ image: "a", env }).length).toBeLessThanOrEqual(100);
-    expect(performance.now() - started).toBeLessThan(5000);
+    expect(performance.now() - started).toBeLessThan(UNBOUNDED_AFTER_MS);
   });
 
   it("throws nothing but InvalidSpecError, whatever it gets", () => {

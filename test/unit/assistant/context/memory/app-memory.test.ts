@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { MemoryWorld, NOTES, OTHER, person, sandboxed } from "../../../../support/memory-world.ts";
+import { UNBOUNDED_AFTER_MS } from "../../../../support/patience.ts";
 
 const code = (wanted: string) => expect.objectContaining({ code: wanted });
 
@@ -137,9 +138,8 @@ describe("bounds", () => {
     expect((await memory.list(NOTES, person)).size).toBe(257);
     const listedAt = performance.now();
     await memory.wipe(NOTES, person);
-    // What the class says of its own slowness, with room for a machine that does other things.
-    expect(listedAt - startedAt).toBeLessThan(2_000);
-    expect(performance.now() - listedAt).toBeLessThan(2_000);
+    expect(listedAt - startedAt).toBeLessThan(UNBOUNDED_AFTER_MS);
+    expect(performance.now() - listedAt).toBeLessThan(UNBOUNDED_AFTER_MS);
   });
 
   it("10,000 keys an app; one that is there may still be overwritten", async () => {
