@@ -8,6 +8,9 @@ import { AssistantProcess, berth } from "../support/assistant-process.ts";
 import { writeDamagedModel } from "../support/gguf/damage.ts";
 import { modelFile } from "../support/gguf/model-file.ts";
 
+/** A leak of one in a hundred shows. */
+const STREAMS = Number(process.env["BERTH_STREAM_RUNS"] ?? 200);
+
 const run = promisify(execFile);
 
 let tiny: string;
@@ -114,7 +117,7 @@ describe("the engine", () => {
     expect(tail.stdout.match(/inference\.generate/g)).toHaveLength(2);
   });
 
-  test("a thousand cancelled streams leave no sequence and no file open", async () => {
+  test("hundreds of cancelled streams leave no sequence and no file open", async () => {
     await using daemon = await AssistantProcess.start([
       "--model",
       `m=${endless}`,
@@ -142,7 +145,7 @@ describe("the engine", () => {
     await quiet();
     const [engine = 0] = await childrenOf(daemon.pid);
     const before = [await openFiles(daemon.pid), await openFiles(engine)];
-    for (let done = 0; done < 1_000; done += 50) await round(50);
+    for (let done = 0; done < STREAMS; done += 50) await round(50);
     await quiet();
     // Keep-alive connections of the client itself come and go.
     await expect

@@ -8,7 +8,7 @@ import { modelFile } from "../support/gguf/model-file.ts";
 import { schemaAndDocument } from "../support/schema-arbitrary.ts";
 
 /** Of schemas that a model with random weights has to answer; a few hundred, as many at a time as it has sequences. */
-const SCHEMAS = 300;
+const SCHEMAS = 150;
 const AT_ONCE = 8;
 
 let daemon: AssistantProcess;
