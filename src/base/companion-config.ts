@@ -80,7 +80,7 @@ function upstreamOf(
     );
   if (isOwn) return undefined;
   const text = given ?? UPSTREAM;
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const url = URL.parse(text) ?? undefined;
   const isLocal =
     url?.protocol === "http:" && ["127.0.0.1", "localhost", "[::1]"].includes(url.hostname);
   if (!url || !isLocal || url.username !== "" || url.search !== "")

@@ -85,7 +85,7 @@ export function readSignInConfig(file: string | undefined): SignInConfig {
   for (const [section, keys] of Object.entries(document)) {
     for (const [key, value] of Object.entries(keys)) {
       // A pattern does not know which ports and hosts there are.
-      if (key !== "clientId" && !URL.canParse(value))
+      if (key !== "clientId" && URL.parse(value) === null)
         throw new ConfigError(`${file}: ${section}.${key} is not an address that there can be`);
     }
   }

@@ -103,7 +103,7 @@ export function localToken(dataDir: string): string | undefined {
 }
 
 export function originOf(url: string): string {
-  return URL.canParse(url) ? new URL(url).origin : url;
+  return URL.parse(url)?.origin ?? url;
 }
 
 function dataDirOf(options: TargetOptions): string {

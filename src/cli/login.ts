@@ -73,9 +73,10 @@ function serverOf(cli: Cli, url: string | undefined): string {
   if (wanted === undefined)
     throw new UsageError("login needs the address of a server", "berth login https://HOST");
   const full = withScheme(wanted);
-  if (!URL.canParse(full) || !/^https?:$/.test(new URL(full).protocol))
+  const server = URL.parse(full);
+  if (!server || !/^https?:$/.test(server.protocol))
     throw new UsageError(`"${wanted}" is not the address of a server`, "berth login https://HOST");
-  const { origin, protocol, hostname } = new URL(full);
+  const { origin, protocol, hostname } = server;
   if (protocol === "http:" && !isLoopback(hostname))
     cli.note(
       cli.errorColours.yellow(

@@ -162,7 +162,7 @@ export class ChatClient {
 }
 
 function baseOf(url: string): string {
-  const base = URL.canParse(url) ? new URL(url) : undefined;
+  const base = URL.parse(url) ?? undefined;
   if (base === undefined || (base.protocol !== "http:" && base.protocol !== "https:"))
     throw new BerthError("invalid_request", `"${url}" is not the URL of an assistant`, {
       hint: "write it as http://127.0.0.1:7777",

@@ -104,7 +104,7 @@ export function segment(name: string): string {
 }
 
 function parseBase(baseUrl: string): URL {
-  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
+  const url = URL.parse(baseUrl) ?? undefined;
   if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:")) {
     throw new BerthError("invalid_request", `"${baseUrl}" is not the URL of a server`, {
       hint: "write it as http://127.0.0.1:7776",

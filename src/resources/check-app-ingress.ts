@@ -62,8 +62,9 @@ function checkRedirects(ingress: IngressOptions, own: ReadonlyMap<string, string
     const problem = domainProblem(from);
     if (problem !== undefined) add([...at, "from"], `"${from}" ${problem}`);
     if (to === undefined) continue;
-    if (!URL.canParse(to)) add([...at, "to"], "is not a URL, such as https://www.example.org");
-    else if (covers(from, new URL(to).hostname)) {
+    const target = URL.parse(to);
+    if (!target) add([...at, "to"], "is not a URL, such as https://www.example.org");
+    else if (covers(from, target.hostname)) {
       add([...at, "to"], `leads back to "${from}": requests would go in a circle`);
     }
   }

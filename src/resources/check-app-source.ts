@@ -41,10 +41,11 @@ function checkGit(git: GitSource, add: Add): void {
 function gitUrlProblem(url: string): string | undefined {
   if (/[\s\p{Cc}]/u.test(url)) return "holds white space";
   if (/^[\w.-]+@[\w.[\]:-]+:[^/].*$/.test(url) && !url.includes("://")) return undefined;
-  if (!/^(https?|ssh):\/\//.test(url) || !URL.canParse(url)) {
+  const parsed = URL.parse(url);
+  if (!/^(https?|ssh):\/\//.test(url) || !parsed) {
     return "is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH";
   }
-  const { protocol, username, password } = new URL(url);
+  const { protocol, username, password } = parsed;
   // Tokens are often given as the user.
   if (password !== "" || (username !== "" && protocol !== "ssh:")) {
     return "holds a user or a password, which everybody could read: put them into a Secret and name that with credential";

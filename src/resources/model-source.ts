@@ -31,7 +31,7 @@ export function isLoopback(url: URL): boolean {
 }
 
 function urlSource(text: string): ReturnType<typeof parseModelSource> {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const url = URL.parse(text) ?? undefined;
   if (url === undefined || !/^https?:\/\//i.test(text))
     return { problem: "is no URL: write https://HOST/PATH/FILE.gguf" };
   if (url.username !== "" || url.password !== "")
@@ -45,7 +45,7 @@ function urlSource(text: string): ReturnType<typeof parseModelSource> {
 
 function fileUrlSource(text: string): ReturnType<typeof parseModelSource> {
   const problem = "is no URL of a file of this machine: write file:///PATH/FILE.gguf";
-  if (!/^file:\/\/(localhost)?\//i.test(text) || !URL.canParse(text)) return { problem };
+  if (!/^file:\/\/(localhost)?\//i.test(text) || URL.parse(text) === null) return { problem };
   try {
     return { source: { type: "local", path: fileURLToPath(text) } };
   } catch {

@@ -30,7 +30,7 @@ export function refusedAddress(address: string): BerthError {
 /** The URL in its normal form. Throws BerthError `invalid_request`. */
 export function checkWebhookUrl(text: string): string {
   if (text.length > URL_LENGTH_MAX) throw wrong(`longer than ${URL_LENGTH_MAX} characters`);
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const url = URL.parse(text) ?? undefined;
   if (!url) throw wrong("not a URL");
   if (url.protocol !== "https:" && url.protocol !== "http:")
     throw wrong(`${url.protocol.slice(0, -1)} is not http or https`);

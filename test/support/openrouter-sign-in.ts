@@ -78,7 +78,11 @@ export class OpenRouterSignInServer implements AsyncDisposable {
   #consent(asked: URLSearchParams, response: ServerResponse): void {
     const callback = asked.get("callback_url") ?? "";
     const challenge = asked.get("code_challenge") ?? "";
-    if (!URL.canParse(callback) || asked.get("code_challenge_method") !== "S256" || !challenge) {
+    if (
+      URL.parse(callback) === null ||
+      asked.get("code_challenge_method") !== "S256" ||
+      !challenge
+    ) {
       respond(response, 400, { error: "it lacks a callback or an S256 challenge" });
       return;
     }

@@ -94,7 +94,7 @@ export class RemoteWorld implements AsyncDisposable {
       logins,
       addresses: {
         check: async (text) => {
-          if (!URL.canParse(text)) throw new AssistantError("invalid_request", "no address");
+          if (URL.parse(text) === null) throw new AssistantError("invalid_request", "no address");
           const isHere = new URL(text).hostname === "127.0.0.1";
           return { baseUrl: text, addressClass: isHere ? "loopback" : "public" };
         },

@@ -153,7 +153,7 @@ function assertSame(
 
 /** Of a file: its name, as far as it can be one. */
 function nameOf(source: string): string {
-  const path = URL.canParse(source) ? new URL(source).pathname : source;
+  const path = URL.parse(source)?.pathname ?? source;
   const name = basename(path)
     .replace(/\.gguf$/i, "")
     .toLowerCase()

@@ -158,7 +158,7 @@ export class GitHttp implements Disposable {
   /** Only the place of the repository may change: as git does, the rest of the path has to be the same. */
   #redirected(path: string, location: string): string {
     const from = new URL(this.#base + path);
-    const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined;
+    const to = URL.parse(location, from.href) ?? undefined;
     if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
       throw this.#unreachable("it redirects to something that is not http");
     if (from.protocol === "https:" && to.protocol === "http:")

@@ -22,7 +22,7 @@ export function parseGitUrl(text: string): GitUrl {
   if (!UNFIT.test(text)) {
     const scp = text.includes("://") ? null : SCP.exec(text);
     if (scp && !scp[3]?.startsWith("-")) return { transport: "ssh", address: text, shown: text };
-    const url = URL.canParse(text) ? new URL(text) : undefined;
+    const url = URL.parse(text) ?? undefined;
     if (url && (url.protocol === "https:" || url.protocol === "http:")) return httpUrl(url);
     if (url?.protocol === "ssh:" && fitForSsh(url)) {
       // A password in an ssh URL has no use: keys are the only way in.
@@ -99,8 +99,8 @@ const DEFAULT_PORTS: Readonly<Record<string, string>> = {
 function identity(text: string): string | undefined {
   const scp = text.includes("://") ? null : SCP.exec(text);
   if (scp) return `${scp[2]?.toLowerCase()}/${cleanPath(scp[3] ?? "")}`;
-  if (!URL.canParse(text)) return undefined;
-  const url = new URL(text);
+  const url = URL.parse(text);
+  if (!url) return undefined;
   const standard = DEFAULT_PORTS[url.protocol];
   if (standard === undefined) return undefined;
   const port = url.port === "" || url.port === standard ? "" : `:${url.port}`;

@@ -6,7 +6,7 @@ import { AssistantError } from "../../errors.ts";
  * machine. Throws AssistantError `invalid_request` for anything but `http://` and a loopback address.
  */
 export function upstreamAddress(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const url = URL.parse(text) ?? undefined;
   if (url?.protocol !== "http:" || !isLoopback(url.hostname))
     throw refused(text, "it has to be this machine, such as http://127.0.0.1:7777");
   if (url.username !== "" || url.password !== "")

@@ -38,7 +38,7 @@ export function parseBaseUrl(text: string): BaseUrl {
     );
   if (given.includes("?") || given.includes("#"))
     throw wrong("it has a query (?) or a fragment (#); leave them out, and set a key with SetKey");
-  const url = URL.canParse(given) ? new URL(given) : undefined;
+  const url = URL.parse(given) ?? undefined;
   if (!url) throw wrong("its host or its port cannot be one");
   return taken(url);
 }

@@ -69,7 +69,7 @@ const meanings: Readonly<Record<number, Meaning>> = {
 
 /** Only the origin: the rest of an address may hold anything. */
 function redirects({ location, bearer }: Refused): string {
-  const to = location !== undefined && URL.canParse(location) ? new URL(location).origin : "null";
+  const to = (location !== undefined && URL.parse(location)?.origin) || "null";
   // Names of hosts are in small letters, so the key in one is too.
   const clean = withoutKey(withoutKey(to, bearer), bearer?.toLowerCase());
   const where = to === "null" ? "elsewhere" : `to ${clean.slice(0, 200)}`;

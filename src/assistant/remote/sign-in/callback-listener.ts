@@ -106,8 +106,7 @@ export class CallbackListener implements AsyncDisposable {
 
   async #pageFor(receiver: CallbackReceiver, request: IncomingMessage): Promise<Page> {
     const path = request.url ?? "";
-    const callback = path.startsWith("/") && URL.canParse(this.origin + path);
-    const url = callback ? new URL(this.origin + path) : undefined;
+    const url = path.startsWith("/") ? (URL.parse(this.origin + path) ?? undefined) : undefined;
     const isCallback = url !== undefined && receiver.isCallback(url.pathname);
     const hosts = request.headersDistinct["host"] ?? [];
     if (hosts.length !== 1 || hosts[0] !== this.#host) {

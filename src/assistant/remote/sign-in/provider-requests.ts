@@ -66,8 +66,8 @@ export class ProviderRequests {
 
   /** Also for the address that the person's browser is sent to. */
   isAllowed(address: string): boolean {
-    if (!URL.canParse(address)) return false;
-    const url = new URL(address);
+    const url = URL.parse(address);
+    if (!url) return false;
     if (url.username !== "" || url.password !== "") return false;
     return url.protocol === "https:" || (this.#options.isLoopbackAllowed && isLoopbackHttp(url));
   }

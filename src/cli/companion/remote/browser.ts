@@ -10,8 +10,9 @@ export function hasDesktop({ io }: Cli): boolean {
 
 /** Opens the page in the person's browser, where that can be done; nothing else than a web page is opened. */
 export function openInBrowser({ io }: Cli, url: string): void {
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) return;
-  const browser = spawn("xdg-open", [new URL(url).href], {
+  const page = URL.parse(url);
+  if (!/^https?:\/\//.test(url) || !page) return;
+  const browser = spawn("xdg-open", [page.href], {
     detached: true,
     stdio: "ignore",
     env: { ...io.environment },

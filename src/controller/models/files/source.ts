@@ -98,7 +98,7 @@ export class Source implements Disposable {
 }
 
 function redirected(from: URL, location: string): URL {
-  const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined;
+  const to = URL.parse(location, from.href) ?? undefined;
   if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
     throw unreachable(`${from.host} redirects to something that is not http`);
   if (from.protocol === "https:" && to.protocol === "http:")

@@ -49,7 +49,7 @@ export async function ask(question: HttpAsk, signal: AbortSignal): Promise<HttpA
 }
 
 function redirected(asked: URL, from: URL, location: string): URL {
-  const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined;
+  const to = URL.parse(location, from.href) ?? undefined;
   if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
     throw unreachable(asked, "it redirects to something that is not http");
   if (from.protocol === "https:" && to.protocol === "http:")

@@ -1,7 +1,16 @@
 import { execFileSync, spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { closeSync, mkdtempSync, openSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -113,10 +122,7 @@ describe("no key comes", () => {
     onTestFinished(() => void socket.close());
     socket.bind(0, "127.0.0.1");
     await once(socket, "listening");
-    const handle: unknown = Reflect.get(socket, "_handle");
-    const fd: unknown =
-      typeof handle === "object" && handle ? Reflect.get(handle, "fd") : undefined;
-    if (typeof fd !== "number") throw new Error("this Node does not tell a socket's descriptor");
+    const fd = descriptorOf(socket.address().port);
     const child = spawn(process.execPath, ["--import", "tsx", PROGRAM], {
       stdio: ["ignore", "pipe", "inherit", fd],
     });
@@ -125,6 +131,28 @@ describe("no key comes", () => {
     expect(await text(stdout)).toBe("invalid_request");
   });
 });
+
+/** Returns this process's descriptor of the UDP socket with a port, which Node does not tell. */
+function descriptorOf(port: number): number {
+  const local = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const fields = readFileSync("/proc/self/net/udp", "utf8")
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .find(([, address]) => address?.endsWith(local));
+  const link = `socket:[${fields?.[9]}]`;
+  const name = readdirSync("/proc/self/fd").find((fd) => linkOf(fd) === link);
+  if (name === undefined) throw new Error(`no descriptor of UDP port ${port} was found`);
+  return Number(name);
+}
+
+function linkOf(fd: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    // The one by which the folder was listed.
+    return undefined;
+  }
+}
 
 function endlessPipe() {
   const file = join(folder(), "pipe");
