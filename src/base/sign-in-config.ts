@@ -121,7 +121,7 @@ function readDocument(file: string): Static<typeof SignInDocument> {
   }
   if (!shape.fits(value)) {
     const problems = shape.errors.map((error) => `${file}: ${explain(error)}`);
-    throw new ConfigError([...new Set(problems)].join("\n"), "docs/remote-sign-in.md has the keys");
+    throw new ConfigError([...new Set(problems)].join("\n"), "see docs/remote-credentials.md");
   }
   return value;
 }

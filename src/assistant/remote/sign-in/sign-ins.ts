@@ -28,7 +28,7 @@ export interface OAuthSignInsOptions {
   readonly requestMs?: number;
 }
 
-/** Signing in at the built-in providers, by a browser that comes back to this machine. `docs/remote-sign-in.md`. */
+/** Signing in at the built-in providers, by a browser that comes back to this machine. `docs/remote-credentials.md`. */
 export class OAuthSignIns implements SignIns, AsyncDisposable {
   readonly #options: OAuthSignInsOptions;
   readonly #protocols: Readonly<Record<BuiltInProvider, SignInProtocol>>;
