@@ -13,6 +13,7 @@ const path = require("path");
 const NEEDED = "Node.js 22.14 or a newer 22, 24, or 26 or newer";
 const ELSEWHERE = "install one: https://nodejs.org/en/download";
 const NETWORK = "check the network, and npm's settings for registry and proxy; or ";
+const FOLDER = "set BERTH_NODE_DIR to a folder that this user may write to; or ";
 /** npm's own pauses between tries, 10 s and 60 s, are long where a person waits. */
 const RETRY_FLAGS = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
 const FORWARDED_SIGNALS = ["SIGTERM", "SIGHUP", "SIGINT"];
@@ -143,10 +144,18 @@ function nodeDir() {
   if (process.env.BERTH_NODE_DIR) return path.resolve(process.env.BERTH_NODE_DIR);
   if (process.getuid && process.getuid() === 0) return "/var/lib/berth/node";
   const data = process.env.XDG_DATA_HOME || "";
-  return path.join(
-    path.isAbsolute(data) ? data : path.join(os.homedir(), ".local/share"),
-    "berth/node",
-  );
+  if (path.isAbsolute(data)) return path.join(data, "berth/node");
+  // npm 7 and 8 run scripts as the owner of the folder and keep HOME, which may be root's.
+  const home = isOwn(os.homedir()) ? os.homedir() : os.userInfo().homedir;
+  return path.join(home, ".local/share/berth/node");
+}
+
+function isOwn(folder) {
+  try {
+    return fs.statSync(folder).uid === process.getuid();
+  } catch (error) {
+    return false;
+  }
 }
 
 /** The program of the pinned Node.js. Downloads it where it is missing; throws a NodeError where that fails. */
@@ -185,7 +194,7 @@ function pinnedNode() {
           pinned.version +
           " could not be had: " +
           error.message,
-        error.hint || NETWORK + ELSEWHERE,
+        error.hint || (error.syscall ? FOLDER : NETWORK) + ELSEWHERE,
       );
     }
   }
@@ -225,6 +234,7 @@ function fetchNode(wanted) {
     const version = run(node, ["-p", "process.versions.node"], { env: {} }).trim();
     if (version !== wanted.version) throw new Error("the package holds Node.js " + version);
     flush(node);
+    if (!fs.existsSync(path.join(wanted.folder, "bin", "node"))) remove(wanted.folder);
     try {
       fs.renameSync(unpacked, wanted.folder);
     } catch (error) {

@@ -23,6 +23,10 @@ let green = greenInARow();
 while (green < runs) {
   console.log(`run ${green + 1} of ${runs} on ${commit.slice(0, 10)}`);
   const run = await runOnce();
+  if (git("rev-parse", "HEAD") !== commit || git("status", "--porcelain") !== "") {
+    console.error("error: the working tree changed during the run, so it says nothing of a commit");
+    process.exit(2);
+  }
   appendFileSync(record, `${JSON.stringify(run)}\n`);
   console.log(`${run.seconds} s: ${run.passed} passed, ${run.failed} failed`);
   if (run.exitCode !== 0) process.exit(1);
@@ -49,7 +53,10 @@ function greenInARow() {
 
 async function runOnce() {
   const busy = Array.from({ length: BUSY_PROCESSES }, () =>
-    spawn(process.execPath, ["-e", "for (;;);"], { stdio: "ignore" }),
+    // Until this process ends, however it does.
+    spawn(process.execPath, ["-e", "const of = process.ppid; while (process.ppid === of);"], {
+      stdio: "ignore",
+    }),
   );
   const started = Date.now();
   try {

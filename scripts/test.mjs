@@ -126,7 +126,9 @@ function vitest(host) {
     Object.entries(process.env).filter(
       ([name]) =>
         !/^(BERTH_|DOCKER_)/.test(name) ||
-        /^BERTH_(TEST_|SEED$|KILLS$|SIM_|\w+_(RUNS|ROUNDS|TRIES|CALLS|KILLS|MESSAGES)$)/.test(name),
+        /^BERTH_(TEST_|SEED$|KILLS$|SIM_|\w+_(RUNS|ROUNDS|TRIES|CALLS|KILLS|MESSAGES|STEP)$)/.test(
+          name,
+        ),
     ),
   );
   const seed = env.BERTH_SEED ?? String(Date.now() % 1_000_000);

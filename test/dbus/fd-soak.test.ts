@@ -6,13 +6,12 @@ import { expect, test, vi } from "vitest";
 import { openDescriptors } from "../support/open-descriptors.ts";
 import { PATIENT } from "../support/patience.ts";
 import { Dice } from "../support/random.ts";
+import { SEED } from "../support/sampling.ts";
 import type { SocketPeer } from "../support/socket-peer.ts";
 import { socketPeers } from "../support/socket-peer.ts";
 
 /** A million were sent each time that the transport was changed; fewer show a leak or a mix-up just as well. */
 const MESSAGES = Number(process.env["BERTH_BUS_MESSAGES"] ?? 20_000);
-/** Sizes and descriptors follow from it; `BERTH_BUS_SEED` repeats a run. */
-const SEED = Number(process.env["BERTH_BUS_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 const FILES = 8;
 /** Length, number, descriptors, and the file that the first descriptor leads to. */
 const HEADER_BYTES = 16;
@@ -99,7 +98,7 @@ function receiveAll(at: SocketPeer, inodes: readonly number[]): Promise<number> 
 }
 
 test(
-  `${MESSAGES} messages each way are neither lost, reordered nor leaked (seed ${SEED})`,
+  `${MESSAGES} messages each way are neither lost, reordered nor leaked (BERTH_SEED=${SEED})`,
   async () => {
     const dir = await mkdtemp(path.join(os.tmpdir(), "berth-soak-"));
     const fds = Array.from({ length: FILES }, (_, file) =>

@@ -113,7 +113,11 @@ export class EngineRelay implements AsyncDisposable {
   #trapFor(incoming: IncomingMessage): RelayTrap | undefined {
     const path = (incoming.url ?? "").replace(/^\/v[\d.]+/, "").replace(/\?.*$/, "");
     const isChange =
-      incoming.method !== "GET" && incoming.method !== "HEAD" && !path.includes("/exec");
+      incoming.method !== "GET" &&
+      incoming.method !== "HEAD" &&
+      !path.includes("/exec") &&
+      // Images of earlier versions are removed at some point, or not.
+      !(incoming.method === "DELETE" && path.startsWith("/images/"));
     if (!isChange) return undefined;
     this.#seen.push(`${incoming.method} ${path}`);
     const trap = this.#trap;

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { Dice } from "./random.ts";
 
 /** Decides what a run of the tests tries; BERTH_SEED replays one. */
@@ -15,7 +16,7 @@ export function sampleOf<T>(name: string, places: readonly T[], countByDefault: 
   const count = wanted === "all" ? places.length : Math.min(Number(wanted), places.length);
   if (!Number.isInteger(count) || count < 1)
     throw new Error(`BERTH_KILLS is a whole number or "all", not "${wanted}"`);
-  const dice = new Dice(SEED);
+  const dice = new Dice(createHash("sha256").update(`${SEED} ${name}`).digest().readUInt32LE());
   const chosen = new Set<number>();
   while (chosen.size < count) chosen.add(dice.between(0, places.length - 1));
   process.stdout.write(`${name}: ${count} of ${places.length} places, BERTH_SEED=${SEED}\n`);

@@ -79,11 +79,13 @@ export function addAssistant(program: Command, cli: Cli): void {
     const isBound = isLookedAfter && flags.user === true;
     const leaving = new AbortController();
     const leave = () => {
+      if (leaving.signal.aborted) return;
       leaving.abort();
       setTimeout(() => process.exit(cli.exitCode), CLOSE_MS_MAX).unref();
     };
     // Also while it is still starting: it ends as soon as it is up.
-    process.once("SIGTERM", leave);
+    // SIGTERM to a whole group arrives twice if another process passes it on as well; a second Ctrl-C ends at once.
+    process.on("SIGTERM", leave);
     process.once("SIGINT", leave);
     if (isBound) process.once("disconnect", leave);
     if (isBound && process.send && !process.connected) leave();

@@ -46,8 +46,12 @@ export function addUp(program: Command, cli: Cli): void {
     const { runServer } = await import("../../main.ts");
     const server = await runServer(config);
     const leaving = new AbortController();
-    const leave = () => {
-      if (leaving.signal.aborted) process.exit(cli.exitCode);
+    const leave = (signal: NodeJS.Signals) => {
+      if (leaving.signal.aborted) {
+        // A second Ctrl-C. SIGTERM to a whole group arrives twice if another process passes it on as well.
+        if (signal === "SIGINT") process.exit(cli.exitCode);
+        return;
+      }
       leaving.abort();
       setTimeout(() => process.exit(cli.exitCode), CLOSE_MS_MAX).unref();
       void server.close();
