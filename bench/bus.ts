@@ -1,5 +1,5 @@
-import { connectSessionBus } from "../src/base/session-bus/connect.ts";
-import type { SessionBus } from "../src/base/session-bus/port.ts";
+import { connectSessionBus } from "../src/dbus/connect.ts";
+import type { SessionBus } from "../src/dbus/port.ts";
 import { TestSessionBus } from "../test/support/session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 

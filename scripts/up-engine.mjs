@@ -111,7 +111,7 @@ function installHint() {
   return "Install Docker (https://docs.docker.com/engine/install/), or Podman with its docker socket";
 }
 
-/** Where Berth keeps its data, as src/base/config.ts has it: the engine's log goes there. */
+/** Where Berth keeps its data, as src/config/config.ts has it: the engine's log goes there. */
 function dataDir(args) {
   return path.resolve(
     flag(args, "--data-dir") ??

@@ -12,6 +12,7 @@ import {
   edgeProblems,
   environmentProblems,
   importsOf,
+  innerProblems,
   nameProblems,
   portProblems,
   roomOf,
@@ -36,18 +37,19 @@ describe("src", () => {
 
   test("every folder is a room of the table", () => {
     const rooms = new Set(sources.map((file) => roomOf(file.path)));
-    expect([...rooms].filter((room) => !(room in allowedRooms) && room !== "main")).toEqual([]);
+    expect([...rooms].filter((room) => !(room in allowedRooms) && room !== "server")).toEqual([]);
   });
 
   test.each([
     ["imports point down", edgeProblems],
     ["the assistant's rooms know what they may", assistantProblems],
-    ["adapters are wired in main.ts only", adapterProblems],
+    ["the folders of controller/ and cli/ know what they may", innerProblems],
+    ["adapters are wired by the servers only", adapterProblems],
     ["ports expose no library", portProblems],
     ["no circles", circleProblems],
     ["names say what is inside", nameProblems],
     ["files are short, by name and no barrels", shapeProblems],
-    ["process.env is read in base/config.ts only", environmentProblems],
+    ["process.env is read in config/config.ts only", environmentProblems],
     ["only the command line prints", consoleProblems],
   ])("%s", (_, problems) => {
     expect(problems(sources)).toEqual([]);

@@ -9,12 +9,12 @@ import type {
 import type { Registry } from "prom-client";
 import type { Static, TSchema } from "typebox";
 import type { Clock } from "../base/clock.ts";
-import type { ConfigValue } from "../base/config.ts";
 import type { Logger } from "../base/logger.ts";
-import type { BuildControl } from "../controller/build/port.ts";
+import type { ConfigValue } from "../config/config.ts";
+import type { BuildControl } from "../controller/builds/port.ts";
 import type { Ingress } from "../controller/ingress/port.ts";
+import type { Webhooks } from "../controller/notifications/port.ts";
 import type { ControlPlane } from "../controller/port.ts";
-import type { Webhooks } from "../controller/webhooks/port.ts";
 import type { Manifest } from "../resources/kinds.ts";
 import type { Store, TokenScope } from "../store/store.ts";
 import type { ChangeHub } from "./change-hub.ts";

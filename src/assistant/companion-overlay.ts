@@ -2,7 +2,7 @@ import type { Cleanup } from "../base/cleanup.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
 import { packageVersion } from "../base/package-version.ts";
-import type { SessionBus } from "../base/session-bus/port.ts";
+import type { SessionBus } from "../dbus/port.ts";
 import type { ToolRegistry } from "./agent/manifest.ts";
 import type { AgentService } from "./agent/port.ts";
 import type { OpenBus } from "./bus/open-bus.ts";

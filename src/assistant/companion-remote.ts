@@ -1,8 +1,8 @@
 import type { Cleanup } from "../base/cleanup.ts";
 import type { Clock } from "../base/clock.ts";
-import type { CompanionConfig } from "../base/companion-config.ts";
 import type { Logger } from "../base/logger.ts";
-import type { SessionBus } from "../base/session-bus/port.ts";
+import type { CompanionConfig } from "../config/companion-config.ts";
+import type { SessionBus } from "../dbus/port.ts";
 import type { OpenLedger } from "./ledger/ledger.ts";
 import { ProviderAddresses } from "./remote/address/provider-addresses.ts";
 import { builtInProviders } from "./remote/built-in.ts";

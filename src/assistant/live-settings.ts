@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
-import { type CompanionFile, readCompanionFile } from "../base/companion-file.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
+import { type CompanionFile, readCompanionFile } from "../config/companion-file.ts";
 
 /**
  * The companion's settings as the file has them now. A person who disables a tool wants it disabled for the

@@ -1,9 +1,9 @@
 import { join } from "node:path";
-import type { AssistantConfig } from "../base/assistant-config.ts";
 import { isMusl } from "../base/c-library.ts";
 import type { Cleanup } from "../base/cleanup.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
+import type { AssistantConfig } from "../config/assistant-config.ts";
 import type { Engine } from "./inference/engine.ts";
 import { chooseEngine } from "./inference/engine-choice.ts";
 import { LlamaEngine } from "./inference/llama/llama-engine.ts";

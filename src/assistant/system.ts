@@ -1,13 +1,13 @@
 import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { collectDefaultMetrics, Registry } from "prom-client";
-import type { AssistantConfig } from "../base/assistant-config.ts";
 import { assistantControlSocket } from "../base/assistant-paths.ts";
 import { Cleanup } from "../base/cleanup.ts";
 import { systemClock } from "../base/clock.ts";
 import { createLogger } from "../base/logger.ts";
 import { packageVersion } from "../base/package-version.ts";
 import { writeReadyFile } from "../base/ready-file.ts";
+import type { AssistantConfig } from "../config/assistant-config.ts";
 import { ControlServer } from "./inference/control/control-server.ts";
 import { Doors } from "./inference/http/doors.ts";
 import { buildInferenceHttp } from "./inference/http/server.ts";

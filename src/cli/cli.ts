@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import type { Client } from "../client/client.ts";
-import type { Target } from "./connect.ts";
+import type { Client } from "../client/rest/client.ts";
+import type { Target } from "../client/rest/target.ts";
+import { type Colors, coloursFor } from "./colours.ts";
 import type { CliIo } from "./io.ts";
-import { type Colors, coloursFor } from "./output/colours.ts";
 
 /** Options that stand before or behind any verb. */
 export interface GlobalOptions {
@@ -59,7 +59,7 @@ export class Cli {
 
   async connect(): Promise<Client> {
     const target = await this.target();
-    const { createClient } = await import("../client/client.ts");
+    const { createClient } = await import("../client/rest/client.ts");
     return createClient({ baseUrl: target.url, token: target.token });
   }
 

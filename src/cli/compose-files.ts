@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
-import type { ComposeFiles, FileText } from "../resources/compose/load.ts";
+import type { ComposeFiles, FileText } from "../compose/load.ts";
 import { FILE_BYTES_MAX } from "../resources/parse.ts";
 import type { Cli } from "./cli.ts";
 import { UsageError } from "./failure.ts";

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Static, Type } from "typebox";
-import { loadConfig } from "../base/config.ts";
 import type { Environment } from "../base/environment.ts";
 import { BerthError } from "../base/errors.ts";
 import { Shape } from "../base/shape.ts";
+import { originOf, type Target } from "../client/rest/target.ts";
+import { loadConfig } from "../config/config.ts";
 import { type Credentials, readCredentials } from "./credentials.ts";
 import { isAlive } from "./process.ts";
 
@@ -21,15 +22,6 @@ export const ReadyFile = Type.Object({
 export type ReadyFile = Static<typeof ReadyFile>;
 
 const readyFile = new Shape<ReadyFile>(ReadyFile);
-
-export interface Target {
-  readonly url: string;
-  readonly token: string | undefined;
-  /** Where the server was found, for messages. */
-  readonly origin: "--url" | "BERTH_URL" | "local" | "login";
-  /** Id of the server, where it is the one of this machine's data directory. */
-  readonly instance?: string;
-}
 
 export interface TargetOptions {
   readonly url?: string | undefined;
@@ -100,10 +92,6 @@ export function localToken(dataDir: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-export function originOf(url: string): string {
-  return URL.parse(url)?.origin ?? url;
 }
 
 function dataDirOf(options: TargetOptions): string {

@@ -1,9 +1,10 @@
 import { CommanderError } from "commander";
-import { ConfigError } from "../base/config-error.ts";
-import { BerthError, InvalidSpecError, isAbort, messageOf } from "../base/errors.ts";
-import { ApiError } from "../client/api-error.ts";
-import { safeText } from "./chat/safe-text.ts";
-import type { Colors } from "./output/colours.ts";
+import { BerthError, InvalidSpecError, isAbort } from "../base/errors.ts";
+import { safeText } from "../base/safe-text.ts";
+import { ApiError } from "../client/rest/api-error.ts";
+import { describeFailure } from "../client/rest/failure-text.ts";
+import { ConfigError } from "../config/config-error.ts";
+import type { Colors } from "./colours.ts";
 
 /** What every verb ends with. `diff` alone differs, as diff(1) does: 1 is a difference, 2 a failure. */
 export const exitCodes = {
@@ -42,69 +43,18 @@ export function exitCodeOf(error: unknown): number {
 
 /** What happened, why, and the command to try next; ends with a line break. */
 export function explain(error: unknown, colors: Colors, verbose: boolean): string {
-  const lines = [`${colors.red("error:")} ${safeText(messageFor(error))}`];
+  const { message, hint } = describeFailure(error);
+  const lines = [`${colors.red("error:")} ${safeText(message)}`];
   if (error instanceof InvalidSpecError) {
     for (const issue of error.issues) {
       const position = issue.line === undefined ? "" : `${issue.line}:${issue.column ?? 1}: `;
       lines.push(`  ${position}${issue.path ? `${issue.path}: ` : ""}${issue.message}`);
     }
   }
-  const hint = hintOf(error);
   if (hint !== undefined) lines.push(`${colors.cyan("try:")}   ${hint}`);
   if (error instanceof ApiError && error.requestId !== undefined && error.status >= 500)
     lines.push(colors.dim(`       request ${error.requestId} in the server's log`));
   if (verbose && error instanceof Error && error.stack !== undefined)
     lines.push(colors.dim(error.stack));
   return `${lines.join("\n")}\n`;
-}
-
-/** The same without a terminal: what happened, and what to try next. */
-export function failureWords(error: unknown): { message: string; hint: string | undefined } {
-  return { message: messageFor(error), hint: hintOf(error) };
-}
-
-/** The API's hints name its routes and parameters; at a terminal those of the verbs help. */
-const spoken: readonly (readonly [pattern: RegExp, words: string])[] = [
-  [/send \?force=true/g, "use --force"],
-  [/ Get one with POST \/api\/auth\/login.*$/s, ""],
-  [/See GET \/api\/apps\/([^/\s.]+)\/revisions/g, "See `berth describe $1`"],
-  [/See GET \/api\/apps\/([^/\s.]+) and its logs/g, "See `berth describe $1` and `berth logs $1`"],
-  [/See GET \/api\/llm\/models\/([^/\s.]+)/g, "See `berth models show $1`"],
-  [/See GET \/api\/(apps|secrets|templates|models)(?=[.\s]|$)/g, "See `berth get $1`"],
-];
-
-function messageFor(error: unknown): string {
-  if (!(error instanceof ApiError)) return messageOf(error);
-  let text = error.message;
-  for (const [pattern, words] of spoken) text = text.replace(pattern, words);
-  return text;
-}
-
-function hintOf(error: unknown): string | undefined {
-  if (!(error instanceof BerthError)) return undefined;
-  if (error.hint !== undefined) return error.hint;
-  if (!(error instanceof ApiError)) return undefined;
-  switch (error.code) {
-    case "not_found":
-      // A message that names what there is needs no list of kinds.
-      return /did you mean|`berth |The newest is/i.test(messageFor(error))
-        ? undefined
-        : "`berth get KIND` lists what there is; kinds: apps, models, templates, secrets";
-    case "unauthorized":
-      return "`berth login URL`, or set BERTH_TOKEN";
-    case "forbidden":
-      return "use a token with a wider scope: `berth token create NAME --scope write`";
-    case "too_many_requests":
-      return error.retryAfterSeconds === undefined
-        ? undefined
-        : `the same again in ${error.retryAfterSeconds} s`;
-    case "engine_unreachable":
-      return "`berth doctor` tells what is wrong with the container engine";
-    case "assistant_unreachable":
-      return "`berth status` and `berth doctor` tell what the assistant does";
-    case "internal":
-      return "`berth doctor`, and the server's log";
-    default:
-      return undefined;
-  }
 }

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Environment } from "../base/environment.ts";
-import type { SessionBus } from "../base/session-bus/port.ts";
+import type { SessionBus } from "../dbus/port.ts";
 
 /** What a verb sees of the world around it: streams, terminal, environment. Tests make their own. */
 export interface CliIo {
@@ -53,7 +53,7 @@ export function processIo(environment: Environment): CliIo {
       return () => process.off("SIGINT", listener);
     },
     openSessionBus: async (address, signal, canPassFds) => {
-      const { connectSessionBus } = await import("../base/session-bus/connect.ts");
+      const { connectSessionBus } = await import("../dbus/connect.ts");
       return connectSessionBus({ address, signal, negotiateFds: canPassFds === true });
     },
   };

@@ -1,8 +1,9 @@
 import { BerthError, messageOf } from "../base/errors.ts";
-import { ApiError } from "../client/api-error.ts";
-import { createClient } from "../client/client.ts";
+import { ApiError } from "../client/rest/api-error.ts";
+import { createClient } from "../client/rest/client.ts";
+import { originOf } from "../client/rest/target.ts";
+import { formatTime } from "./age.ts";
 import type { Cli } from "./cli.ts";
-import { originOf } from "./connect.ts";
 import {
   credentialsFile,
   readCredentials,
@@ -10,7 +11,6 @@ import {
   writeCredentials,
 } from "./credentials.ts";
 import { UsageError } from "./failure.ts";
-import { formatTime } from "./output/age.ts";
 import { askSecret, canAsk } from "./prompt.ts";
 import { readAll } from "./read-input.ts";
 

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Colors } from "./output/colours.ts";
+import type { Colors } from "./colours.ts";
 
 /** What `berth` alone prints: what it is for, the verbs by purpose, and where to start. */
 export function overview(program: Command, colours: Colors): string {

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import type { ConfigInput } from "../base/config.ts";
+import type { ConfigInput } from "../config/config.ts";
 import type { Cli } from "./cli.ts";
 
 /** Settings of the server that `up` and `doctor` take; --data-dir and --config stand before any verb. */

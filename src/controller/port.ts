@@ -3,7 +3,7 @@ import type { Kind } from "../resources/kinds.ts";
 import type { ModelSpec } from "../resources/model.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { FieldChange } from "../store/store.ts";
-import type { CompanionReport } from "./companion/port.ts";
+import type { CompanionReport } from "./daemons/companion/port.ts";
 import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts";
 import type { EngineInfo } from "./runtime/port.ts";
 

@@ -4,7 +4,7 @@ import type { Logger } from "../base/logger.ts";
 import type { TaskGroup } from "../base/task-group.ts";
 import type { Kind } from "../resources/kinds.ts";
 import { backoffMs } from "./backoff.ts";
-import type { ControllerMetrics } from "./metrics.ts";
+import type { ControllerMetrics } from "./metrics/controller-metrics.ts";
 import { type Priority, WorkQueue } from "./workqueue.ts";
 
 export interface ReconcileResult {

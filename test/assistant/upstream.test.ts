@@ -10,10 +10,10 @@ import type {
 import { UpstreamInference } from "../../src/assistant/inference/upstream/upstream.ts";
 import { openLedger } from "../../src/assistant/ledger/ledger.ts";
 import { openLocalInference } from "../../src/assistant/local-inference.ts";
-import { loadAssistantConfig } from "../../src/base/assistant-config.ts";
 import { Cleanup } from "../../src/base/cleanup.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
+import { loadAssistantConfig } from "../../src/config/assistant-config.ts";
 import { AssistantProcess } from "../support/assistant-process.ts";
 import { soon } from "../support/inference-http.ts";
 import { collect, ListLedger, plainRequest } from "../support/service-world.ts";

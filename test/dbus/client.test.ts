@@ -3,7 +3,7 @@ import { createServer, type Socket } from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import { connectSessionBus } from "../../src/dbus/connect.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
 import { TestSessionBus } from "../support/session-bus.ts";
 

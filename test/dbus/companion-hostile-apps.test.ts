@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import type { BusVariant } from "../../src/base/session-bus/port.ts";
+import type { BusVariant } from "../../src/dbus/port.ts";
 import { COLLECTING, collectGarbage } from "../support/collected-garbage.ts";
 import { textOf } from "../support/companion-client.ts";
 import { FaultWorld } from "../support/fault-world.ts";

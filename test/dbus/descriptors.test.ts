@@ -4,13 +4,13 @@ import os from "node:os";
 import path from "node:path";
 import { Variant } from "dbus-next";
 import { expect, test, vi } from "vitest";
-import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import { connectSessionBus } from "../../src/dbus/connect.ts";
 import {
   BusCallError,
   type BusMethodCall,
   type BusVariant,
   type SessionBus,
-} from "../../src/base/session-bus/port.ts";
+} from "../../src/dbus/port.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
 import { PATIENT } from "../support/patience.ts";

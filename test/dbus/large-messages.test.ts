@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { expect, test, vi } from "vitest";
-import { openConnection } from "../../src/base/session-bus/connect.ts";
-import { messageTypes, NO_REPLY_EXPECTED } from "../../src/base/session-bus/outgoing-message.ts";
+import { openConnection } from "../../src/dbus/connect.ts";
+import { messageTypes, NO_REPLY_EXPECTED } from "../../src/dbus/outgoing-message.ts";
 import { BusWorld, CONTEXT, CONTEXT_PATH } from "../support/bus-world.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
 import { PATIENT } from "../support/patience.ts";

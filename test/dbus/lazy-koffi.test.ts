@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import { connectSessionBus } from "../../src/dbus/connect.ts";
 import { TestSessionBus } from "../support/session-bus.ts";
 
 const isLoaded = () => readFileSync("/proc/self/maps", "utf8").includes("/koffi.node");

@@ -6,8 +6,8 @@ import { BusServiceStarter } from "../../src/assistant/agent/mcp/activation/bus-
 import { StartersInOrder } from "../../src/assistant/agent/mcp/activation/starters-in-order.ts";
 import { SystemdUnitStarter } from "../../src/assistant/agent/mcp/activation/systemd-unit.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
-import type { SessionBus } from "../../src/base/session-bus/port.ts";
+import { connectSessionBus } from "../../src/dbus/connect.ts";
+import type { SessionBus } from "../../src/dbus/port.ts";
 import { examplePath } from "../support/example-app.ts";
 import { McpWorld, toolAppFailure } from "../support/mcp-world.ts";
 import { isProcessAlive } from "../support/processes.ts";

@@ -5,12 +5,12 @@ import { create } from "tar";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
-import { ArchiveStore } from "../../src/controller/build/archive-store.ts";
+import { ArchiveStore } from "../../src/controller/builds/archive-store.ts";
 import {
   BuildService,
   type BuildServiceOptions,
-} from "../../src/controller/build/build-service.ts";
-import type { BuildState, ResolvedSource } from "../../src/controller/build/port.ts";
+} from "../../src/controller/builds/build-service.ts";
+import type { BuildState, ResolvedSource } from "../../src/controller/builds/port.ts";
 import { Git } from "../../src/controller/git/git.ts";
 import { APP, IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker.ts";

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
-import { networkName } from "../../src/controller/apps/desired.ts";
+import { networkName } from "../../src/controller/engine-names.ts";
 import { findReach } from "../../src/controller/ingress/reach.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker.ts";

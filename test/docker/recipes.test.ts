@@ -6,12 +6,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { busyboxRoot, hasImage, importImage } from "../../scripts/base-image.mjs";
 import { which } from "../../scripts/engine.mjs";
 import { systemClock } from "../../src/base/clock.ts";
-import { listSource } from "../../src/base/source-tree/list.ts";
-import { packSource } from "../../src/base/source-tree/pack.ts";
-import { TreeReader } from "../../src/base/source-tree/tree-reader.ts";
 import { IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker.ts";
 import { chooseDockerfile } from "../../src/resources/recipe/choose.ts";
+import { listSource } from "../../src/source-tree/list.ts";
+import { packSource } from "../../src/source-tree/pack.ts";
+import { TreeReader } from "../../src/source-tree/tree-reader.ts";
 import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
 import { sweep } from "../support/engine-runs.ts";
 import { randomInstance } from "../support/random-instance.ts";

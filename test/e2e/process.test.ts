@@ -1,7 +1,7 @@
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createClient } from "../../src/client/client.ts";
+import { createClient } from "../../src/client/rest/client.ts";
 import { BerthProcess, fetchText, plainEnvironment, runBerth } from "../support/berth-process.ts";
 import { SHELL, WEB } from "../support/images.ts";
 

@@ -1,8 +1,8 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ApiError } from "../../src/client/api-error.ts";
-import type { AppWrite } from "../../src/client/app-calls.ts";
+import { ApiError } from "../../src/client/rest/api-error.ts";
+import type { AppWrite } from "../../src/client/rest/app-calls.ts";
 import type { AppDetails } from "../../src/resources/wire/apps.ts";
 import { appFile, BerthProcess, fetchText } from "../support/berth-process.ts";
 import { SHELL, WEB, WEB_2 } from "../support/images.ts";

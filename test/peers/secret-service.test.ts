@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Credential } from "../../src/assistant/remote/vault/port.ts";
 import { SecretService } from "../../src/assistant/remote/vault/secret-service/secret-service.ts";
-import { connectSessionBus, openConnection } from "../../src/base/session-bus/connect.ts";
+import { connectSessionBus, openConnection } from "../../src/dbus/connect.ts";
 import { Keyring } from "../support/keyring.ts";
 import { filesWith } from "../support/memory-world.ts";
 import { PATIENT } from "../support/patience.ts";

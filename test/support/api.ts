@@ -4,7 +4,7 @@ import { buildApi } from "../../src/api/server.ts";
 import type { Clock } from "../../src/base/clock.ts";
 import type { LogFields, Logger } from "../../src/base/logger.ts";
 import type { Ingress } from "../../src/controller/ingress/port.ts";
-import { WebhookSender } from "../../src/controller/webhooks/sender.ts";
+import { WebhookSender } from "../../src/controller/notifications/sender.ts";
 import type { AppSpec } from "../../src/resources/app.ts";
 import type { Manifest } from "../../src/resources/kinds.ts";
 import type { AppStatus, Condition } from "../../src/resources/status.ts";

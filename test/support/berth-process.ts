@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import type Docker from "dockerode";
 import { onTestFailed } from "vitest";
-import { type Client, createClient } from "../../src/client/client.ts";
+import { type Client, createClient } from "../../src/client/rest/client.ts";
 import { INSTANCE } from "../../src/controller/labels.ts";
 import type { AppSpec } from "../../src/resources/app.ts";
 import type { Kind } from "../../src/resources/kinds.ts";

@@ -4,12 +4,12 @@ import { create } from "tar";
 import { vi } from "vitest";
 import { BerthError } from "../../src/base/errors.ts";
 import { silentLogger } from "../../src/base/logger.ts";
-import { ArchiveStore } from "../../src/controller/build/archive-store.ts";
+import { ArchiveStore } from "../../src/controller/builds/archive-store.ts";
 import {
   BuildService,
   type BuildServiceOptions,
-} from "../../src/controller/build/build-service.ts";
-import type { BuildState, ResolvedSource } from "../../src/controller/build/port.ts";
+} from "../../src/controller/builds/build-service.ts";
+import type { BuildState, ResolvedSource } from "../../src/controller/builds/port.ts";
 import type { GitClient, GitRemote } from "../../src/controller/git/port.ts";
 import type { AppSpec } from "../../src/resources/app.ts";
 import type { Resource } from "../../src/resources/resource.ts";

@@ -1,10 +1,10 @@
-import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
+import { connectSessionBus } from "../../src/dbus/connect.ts";
 import {
   BusCallError,
   type BusValue,
   type BusVariant,
   type SessionBus,
-} from "../../src/base/session-bus/port.ts";
+} from "../../src/dbus/port.ts";
 import type { TestSessionBus } from "./session-bus.ts";
 
 const ANSWER_MS_MAX = 60_000;

@@ -4,7 +4,7 @@ import type {
   BuildState,
   ResolvedSource,
   SourceState,
-} from "../../src/controller/build/port.ts";
+} from "../../src/controller/builds/port.ts";
 import { type Resource, SOURCE_REVISION } from "../../src/resources/resource.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { FakeEngine, FakeImage } from "./fake-engine.ts";

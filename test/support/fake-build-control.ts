@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { BerthError } from "../../src/base/errors.ts";
-import type { BuildControl, UploadedArchive } from "../../src/controller/build/port.ts";
+import type { BuildControl, UploadedArchive } from "../../src/controller/builds/port.ts";
 import type { Store } from "../../src/store/store.ts";
 
 /** Builds at their port, doing what a test tells them to; records are in the store. */

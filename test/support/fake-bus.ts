@@ -1,5 +1,5 @@
 import type { Bus, BusSignal, ServedInterface } from "../../src/assistant/bus/port.ts";
-import type { BusValue } from "../../src/base/session-bus/port.ts";
+import type { BusValue } from "../../src/dbus/port.ts";
 
 /** A bus without a wire: what is served is called directly, and who leaves is said by the test. */
 export class FakeBus implements Bus {

@@ -4,7 +4,7 @@ import {
   type BusValue,
   type ReceivedSignal,
   type SessionBus,
-} from "../../src/base/session-bus/port.ts";
+} from "../../src/dbus/port.ts";
 
 export type BusAnswer = (
   ...args: readonly BusValue[]

@@ -1,5 +1,5 @@
 import { ConflictError, NotFoundError } from "../../src/base/errors.ts";
-import type { CompanionReport } from "../../src/controller/companion/port.ts";
+import type { CompanionReport } from "../../src/controller/daemons/companion/port.ts";
 import type {
   AssistantModel,
   AssistantReport,

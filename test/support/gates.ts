@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { BusValue, BusVariant } from "../../src/base/session-bus/port.ts";
+import type { BusValue, BusVariant } from "../../src/dbus/port.ts";
 import { outcomeOf, textOf } from "./companion-client.ts";
 import { EFFECTS } from "./effects-app.ts";
 import type { FaultWorld } from "./fault-world.ts";

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { SpecsGit } from "../../src/base/config.ts";
 import { BerthError } from "../../src/base/errors.ts";
 import { silentLogger } from "../../src/base/logger.ts";
+import type { SpecsGit } from "../../src/config/config.ts";
 import type {
   GitCheckout,
   GitClient,

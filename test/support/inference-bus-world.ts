@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { onTestFinished } from "vitest";
 import { InferenceObjects } from "../../src/assistant/inference/bus/inference-objects.ts";
-import type { BusValue, BusVariant } from "../../src/base/session-bus/port.ts";
+import type { BusValue, BusVariant } from "../../src/dbus/port.ts";
 import { FakeBus } from "./fake-bus.ts";
 import { ScriptedService } from "./scripted-service.ts";
 import { VirtualClock } from "./virtual-clock.ts";

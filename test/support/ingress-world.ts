@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { vi } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
-import { programSearchPath } from "../../src/base/config.ts";
 import { silentLogger } from "../../src/base/logger.ts";
+import { programSearchPath } from "../../src/config/config.ts";
+import type { SiteVerdict } from "../../src/controller/ingress/port.ts";
+import type { AppSpec } from "../../src/resources/app.ts";
 import {
   type OpenedIngress,
   type OpenIngressOptions,
   openIngress,
-} from "../../src/controller/ingress/open-ingress.ts";
-import type { SiteVerdict } from "../../src/controller/ingress/port.ts";
-import type { AppSpec } from "../../src/resources/app.ts";
+} from "../../src/server/open-ingress.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { FakeRuntime } from "./fake-runtime.ts";

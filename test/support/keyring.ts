@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
-import type { BusValue, SessionBus } from "../../src/base/session-bus/port.ts";
-import { textOf } from "../../src/base/session-bus/values.ts";
+import { connectSessionBus } from "../../src/dbus/connect.ts";
+import type { BusValue, SessionBus } from "../../src/dbus/port.ts";
+import { textOf } from "../../src/dbus/values.ts";
 import type { TestSessionBus } from "./session-bus.ts";
 
 const SECRETS = "org.freedesktop.secrets";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import Docker from "dockerode";
 import OpenAI from "openai";
-import { ApiError } from "../../src/client/api-error.ts";
+import { ApiError } from "../../src/client/rest/api-error.ts";
 import type { ModelSpec } from "../../src/resources/model.ts";
 import type { ModelDetails, ModelView } from "../../src/resources/wire/models.ts";
 import { BerthProcess } from "./berth-process.ts";

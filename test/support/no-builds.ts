@@ -1,4 +1,4 @@
-import type { AppBuilds } from "../../src/controller/build/port.ts";
+import type { AppBuilds } from "../../src/controller/builds/port.ts";
 
 /** For a control plane without a place to build: every source leads nowhere, and says so. */
 export const noBuilds: AppBuilds = {

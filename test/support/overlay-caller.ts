@@ -1,6 +1,6 @@
 import type { RemoteState } from "../../src/assistant/remote/port.ts";
-import { connectSessionBus } from "../../src/base/session-bus/connect.ts";
-import type { BusValue, BusVariant, SessionBus } from "../../src/base/session-bus/port.ts";
+import { connectSessionBus } from "../../src/dbus/connect.ts";
+import type { BusValue, BusVariant, SessionBus } from "../../src/dbus/port.ts";
 
 const ANSWER_MS_MAX = 30_000;
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { OfflineLedger, type TailEntry } from "../../src/assistant/ledger/offline.ts";
 import { Cleanup } from "../../src/base/cleanup.ts";
-import type { BusValue } from "../../src/base/session-bus/port.ts";
+import type { BusValue } from "../../src/dbus/port.ts";
 import { outcomeOf } from "./companion-client.ts";
 import { CompanionProcess } from "./companion-process.ts";
 import { OverlayCaller } from "./overlay-caller.ts";

@@ -14,7 +14,7 @@ import type { SignInSink, SignIns } from "../../src/assistant/remote/sign-in/por
 import { RemoteStore } from "../../src/assistant/remote/store/remote-store.ts";
 import type { OAuthSession } from "../../src/assistant/remote/vault/port.ts";
 import { Withdrawals } from "../../src/assistant/remote/withdrawals.ts";
-import { signInDefaults } from "../../src/base/sign-in-config.ts";
+import { signInDefaults } from "../../src/config/sign-in-config.ts";
 import { FakeLedger } from "./fake-ledger.ts";
 import { FakeVault } from "./fake-vault.ts";
 import { VirtualClock } from "./virtual-clock.ts";

@@ -1,4 +1,4 @@
-import { BusCallError, type BusValue } from "../../src/base/session-bus/port.ts";
+import { BusCallError, type BusValue } from "../../src/dbus/port.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 
 const NOTES = "org.example.Notes";

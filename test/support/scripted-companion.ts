@@ -1,6 +1,6 @@
 import dbus from "dbus-next";
 import { readInterfaces } from "../../src/assistant/bus/interface-files.ts";
-import { BusCallError, type BusValue, type BusVariant } from "../../src/base/session-bus/port.ts";
+import { BusCallError, type BusValue, type BusVariant } from "../../src/dbus/port.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 import type { ScriptedAgent } from "./scripted-agent.ts";
 import type { Emit } from "./scripted-overlay.ts";

@@ -1,4 +1,4 @@
-import { BusCallError, type BusValue, type BusVariant } from "../../src/base/session-bus/port.ts";
+import { BusCallError, type BusValue, type BusVariant } from "../../src/dbus/port.ts";
 import { textOf } from "./companion-client.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 

@@ -1,5 +1,5 @@
 import { closeSync, readFileSync } from "node:fs";
-import { BusCallError, type BusValue } from "../../src/base/session-bus/port.ts";
+import { BusCallError, type BusValue } from "../../src/dbus/port.ts";
 import { textOf } from "./companion-client.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 import type { Emit } from "./scripted-overlay.ts";

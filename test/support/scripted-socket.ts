@@ -1,9 +1,5 @@
 import os from "node:os";
-import type {
-  Received,
-  SocketCalls,
-  SocketEvents,
-} from "../../src/base/session-bus/socket-calls.ts";
+import type { Received, SocketCalls, SocketEvents } from "../../src/dbus/socket-calls.ts";
 
 const { EAGAIN } = os.constants.errno;
 

@@ -4,7 +4,7 @@ import { OAuthSignIns } from "../../src/assistant/remote/sign-in/sign-ins.ts";
 import type { Credential, OAuthSession } from "../../src/assistant/remote/vault/port.ts";
 import { type Clock, systemClock } from "../../src/base/clock.ts";
 import type { LogFields, Logger } from "../../src/base/logger.ts";
-import type { SignInConfig } from "../../src/base/sign-in-config.ts";
+import type { SignInConfig } from "../../src/config/sign-in-config.ts";
 
 export interface SignInWorldOptions {
   readonly openrouter?: SignInConfig["openrouter"];

@@ -1,5 +1,5 @@
 import koffi from "koffi";
-import { socketAddress } from "../../src/base/session-bus/socket-address.ts";
+import { socketAddress } from "../../src/dbus/socket-address.ts";
 
 const AF_UNIX = 1;
 const SOCK_STREAM = 1;

@@ -1,6 +1,6 @@
 import { closeSync } from "node:fs";
-import { FdTransport } from "../../src/base/session-bus/fd-transport.ts";
-import { loadSocketCalls } from "../../src/base/session-bus/koffi-socket-calls.ts";
+import { FdTransport } from "../../src/dbus/fd-transport.ts";
+import { loadSocketCalls } from "../../src/dbus/koffi-socket-calls.ts";
 import { socketPair } from "./socket-pair.ts";
 
 /** One end of a socket pair: a transport, and what has arrived at it. */

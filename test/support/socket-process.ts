@@ -1,6 +1,6 @@
 import { openSync } from "node:fs";
-import { FdTransport } from "../../src/base/session-bus/fd-transport.ts";
-import { loadSocketCalls } from "../../src/base/session-bus/koffi-socket-calls.ts";
+import { FdTransport } from "../../src/dbus/fd-transport.ts";
+import { loadSocketCalls } from "../../src/dbus/koffi-socket-calls.ts";
 
 /**
  * A process of its own at the other end of a socket, which is its descriptor 3.

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
-import { childEnvironment } from "../../src/base/config.ts";
 import { createLogger } from "../../src/base/logger.ts";
+import { childEnvironment } from "../../src/config/config.ts";
 import { ControlCalls } from "../../src/controller/models/assistant/control-calls.ts";
 import { AssistantSupervisor } from "../../src/controller/models/assistant/supervisor.ts";
 

@@ -14,22 +14,39 @@ export interface ImportLine {
   readonly typeOnly: boolean;
 }
 
-/** Which rooms each room may import, beside itself. `main` may import everything. */
+/** The rooms that each room may import, in addition to itself. `server` may import everything. */
 export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
   base: [],
-  resources: ["base"],
-  client: ["resources", "base"],
+  "source-tree": ["base"],
+  dbus: ["base"],
+  config: ["base"],
+  resources: ["source-tree", "base"],
+  compose: ["resources", "base"],
+  "client/bus": ["dbus", "base"],
+  "client/rest": ["resources", "base"],
+  "tool-server": ["client/rest", "resources", "base"],
   store: ["resources", "base"],
-  controller: ["store", "resources", "base"],
-  api: ["store", "resources", "base"],
-  cli: ["client", "resources", "base"],
-  assistant: ["base"],
+  // Of `config` the types of settings alone.
+  controller: ["store", "resources", "config", "dbus", "source-tree", "base"],
+  api: ["store", "compose", "resources", "config", "base"],
+  cli: [
+    "client/rest",
+    "client/bus",
+    "compose",
+    "tool-server",
+    "resources",
+    "config",
+    "dbus",
+    "source-tree",
+    "base",
+  ],
+  assistant: ["dbus", "config", "source-tree", "base"],
 };
 
 /** Edges beside the table: the API's view of the controllers, and the verbs that are the server themselves. */
 const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = [
   { from: /^src\/api\//, to: /^src\/controller\/(.+\/)?(port|labels)\.ts$/ },
-  { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/main\.ts$/ },
+  { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/server\/main\.ts$/ },
   {
     from: /^src\/cli\/verbs\/assistant\.ts$/,
     to: /^src\/assistant\/(system|companion|running)\.ts$/,
@@ -42,6 +59,70 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
   // Verifies the ledger's files without a daemon.
   { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline\.ts$/ },
 ];
+
+/**
+ * The folders of `controller/` and `cli/`, and the other folders of the same room that each may import. `""` is the
+ * files directly in the room, which every folder may import. `entry` files of a room may import everything in it.
+ */
+export const innerRooms: Readonly<
+  Record<
+    string,
+    {
+      readonly entry: RegExp;
+      readonly folders: Readonly<Record<string, readonly string[]>>;
+      /** Files that any folder may import: interfaces. */
+      readonly open: RegExp;
+    }
+  >
+> = {
+  controller: {
+    entry: /^(manager|port)\.ts$/,
+    open: /(^|\/)port\.ts$/,
+    folders: {
+      "": ["metrics"],
+      apps: ["builds", "ingress", "logs", "metrics", "models", "runtime", "secrets"],
+      builds: ["git", "runtime", "secrets"],
+      catalogs: [],
+      daemons: [],
+      git: [],
+      ingress: ["runtime"],
+      logs: ["runtime"],
+      metrics: [],
+      models: ["daemons", "ingress", "metrics", "runtime"],
+      notifications: [],
+      runtime: [],
+      secrets: ["runtime"],
+      specs: ["git"],
+    },
+  },
+  cli: {
+    entry: /^(main|program|overview)\.ts$/,
+    open: /^$/,
+    folders: {
+      "": [],
+      chat: ["companion", "models", "output"],
+      companion: ["output"],
+      completion: ["companion"],
+      deploy: ["output"],
+      doctor: ["companion", "output"],
+      models: ["output"],
+      output: [],
+      status: ["models", "output", "views"],
+      verbs: [
+        "chat",
+        "companion",
+        "completion",
+        "deploy",
+        "doctor",
+        "models",
+        "output",
+        "status",
+        "views",
+      ],
+      views: ["output"],
+    },
+  },
+};
 
 /** The rooms of the assistant, which know less of each other than the assistant's daemons know of them. */
 const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
@@ -111,7 +192,7 @@ const adapters: readonly { readonly folder: string; readonly port: string }[] = 
   { folder: "src/controller/runtime/", port: "src/controller/runtime/port.ts" },
   { folder: "src/controller/ingress/", port: "src/controller/ingress/port.ts" },
   { folder: "src/controller/models/assistant/", port: "src/controller/models/assistant/port.ts" },
-  { folder: "src/controller/companion/", port: "src/controller/companion/port.ts" },
+  { folder: "src/controller/daemons/companion/", port: "src/controller/daemons/companion/port.ts" },
   { folder: "src/store/", port: "src/store/store.ts" },
   { folder: "src/assistant/agent/mcp/", port: "src/assistant/agent/tool-apps.ts" },
   { folder: "src/assistant/inference/llama/", port: "src/assistant/inference/engine.ts" },
@@ -119,14 +200,14 @@ const adapters: readonly { readonly folder: string; readonly port: string }[] = 
 ];
 
 /** Where adapters are made: the control plane, and the daemons of the assistant. */
-const wiring: readonly string[] = [
-  "src/main.ts",
-  "src/assistant/system.ts",
-  "src/assistant/companion.ts",
-  "src/assistant/companion-agent.ts",
-  "src/assistant/companion-remote.ts",
-  "src/assistant/companion-overlay.ts",
-  "src/assistant/local-inference.ts",
+const wiring: readonly RegExp[] = [
+  /^src\/server\//,
+  /^src\/assistant\/system\.ts$/,
+  /^src\/assistant\/companion\.ts$/,
+  /^src\/assistant\/companion-agent\.ts$/,
+  /^src\/assistant\/companion-remote\.ts$/,
+  /^src\/assistant\/companion-overlay\.ts$/,
+  /^src\/assistant\/local-inference\.ts$/,
 ];
 
 /** Interfaces that tell one room of another. They may not know a library's types. */
@@ -155,10 +236,10 @@ export function importsOf(text: string): ImportLine[] {
   return found;
 }
 
-/** `src/api/server.ts` is in `api`; a file that stands in `src/` itself is its own room. */
+/** `src/api/server.ts` is in `api`, `src/client/bus/connect.ts` in `client/bus`: each client is a room of its own. */
 export function roomOf(path: string): string {
-  const [, second = "", third] = path.split("/");
-  return third === undefined ? second.replace(/\.ts$/, "") : second;
+  const [, room = "", folder] = path.split("/");
+  return room === "client" ? `client/${folder}` : room;
 }
 
 /** The file that a relative import means; undefined for a package. */
@@ -176,7 +257,7 @@ export function edgeProblems(files: readonly SourceFile[]): string[] {
       return `${at} imports ${target}, which is not there (relative imports end in .ts)`;
     }
     const [room, other] = [roomOf(from), roomOf(target)];
-    if (room === other || room === "main") return undefined;
+    if (room === other || room === "server") return undefined;
     if (allowedRooms[room]?.includes(other)) return undefined;
     if (allowedEdges.some((edge) => edge.from.test(from) && edge.to.test(target))) return undefined;
     return `${at} imports ${target}: ${room} may import ${allowedRooms[room]?.join(", ") || "nothing"}`;
@@ -187,8 +268,8 @@ export function adapterProblems(files: readonly SourceFile[]): string[] {
   return eachImport(files, ({ from, target, at }) => {
     const adapter = adapters.find(({ folder }) => target?.startsWith(folder));
     if (!adapter || target === adapter.port) return undefined;
-    if (wiring.includes(from) || from.startsWith(adapter.folder)) return undefined;
-    return `${at} imports the adapter ${target}: import ${adapter.port}, and let ${wiring.join(" or ")} wire it`;
+    if (wiring.some((file) => file.test(from)) || from.startsWith(adapter.folder)) return undefined;
+    return `${at} imports the adapter ${target}: import ${adapter.port}, and let the server or the daemon wire it`;
   });
 }
 
@@ -206,6 +287,27 @@ export function assistantProblems(files: readonly SourceFile[]): string[] {
     if (assistantRooms[room]?.some((allowed) => allowed.test(inside(target)))) return undefined;
     return `${at} imports ${target}: the room ${room} may not`;
   });
+}
+
+/** Inside `controller/` and `cli/`: each folder against its row of the table. */
+export function innerProblems(files: readonly SourceFile[]): string[] {
+  return eachImport(files, ({ from, target, at }) => {
+    const [, room = "", ...rest] = from.split("/");
+    const table = innerRooms[room];
+    if (table === undefined || !target?.startsWith(`src/${room}/`)) return undefined;
+    const [own, other] = [rest.join("/"), target.slice(`src/${room}/`.length)];
+    const [folder, otherFolder] = [folderOf(own), folderOf(other)];
+    if (!(folder in table.folders)) return `${from}: ${folder} is not in the table of ${room}`;
+    if (folder === otherFolder || table.entry.test(own) || table.open.test(other)) return undefined;
+    if (otherFolder === "" && !table.entry.test(other)) return undefined;
+    if (table.folders[folder]?.includes(otherFolder)) return undefined;
+    return `${at} imports ${target}: ${room}/${folder} may import ${table.folders[folder]?.join(", ") || "nothing"}`;
+  });
+}
+
+/** `apps` for `apps/plan/model.ts`, and "" for a file directly in the room. */
+function folderOf(path: string): string {
+  return path.includes("/") ? (path.split("/")[0] ?? "") : "";
 }
 
 export function portProblems(files: readonly SourceFile[]): string[] {
@@ -276,11 +378,11 @@ export function shapeProblems(files: readonly SourceFile[]): string[] {
 /** The environment is read in one place, once. */
 export function environmentProblems(files: readonly SourceFile[]): string[] {
   return eachCodeLine(files, ({ path, text, at }) =>
-    path !== "src/base/config.ts" &&
+    path !== "src/config/config.ts" &&
     /\bprocess\s*(\??\.\s*env\b|\[\s*["']env["'])|\benv\b.*from\s+["'](node:)?process["']/.test(
       text,
     )
-      ? `${at} reads process.env: only src/base/config.ts does`
+      ? `${at} reads process.env: only src/config/config.ts does`
       : undefined,
   );
 }

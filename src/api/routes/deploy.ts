@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import multipart from "@fastify/multipart";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { BerthError } from "../../base/errors.ts";
-import type { UploadedArchive } from "../../controller/build/port.ts";
+import type { UploadedArchive } from "../../controller/builds/port.ts";
 import type { SourceDeployConfig } from "../../resources/wire/apps.ts";
 import { UploadedArchiveView } from "../../resources/wire/builds.ts";
 import type { Actor, ApplyIntent } from "../../store/store.ts";

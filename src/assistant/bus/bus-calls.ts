@@ -1,5 +1,5 @@
-import type { BusConnection } from "../../base/session-bus/connection.ts";
-import type { BusValue } from "../../base/session-bus/port.ts";
+import type { BusConnection } from "../../dbus/connection.ts";
+import type { BusValue } from "../../dbus/port.ts";
 
 export const BUS_NAME = "org.freedesktop.DBus";
 export const BUS_PATH = "/org/freedesktop/DBus";

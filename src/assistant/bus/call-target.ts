@@ -1,6 +1,6 @@
-import type { Frame } from "../../base/session-bus/frame-reader.ts";
-import type { BusValue, BusVariant } from "../../base/session-bus/port.ts";
-import { textOf } from "../../base/session-bus/values.ts";
+import type { Frame } from "../../dbus/frame-reader.ts";
+import type { BusValue, BusVariant } from "../../dbus/port.ts";
+import { textOf } from "../../dbus/values.ts";
 import { BusFault } from "./bus-fault.ts";
 import type { MethodDescription } from "./interface-file.ts";
 import { introspectionOf } from "./introspection.ts";

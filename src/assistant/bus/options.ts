@@ -1,4 +1,4 @@
-import type { BusDictionary, BusValue } from "../../base/session-bus/port.ts";
+import type { BusDictionary, BusValue } from "../../dbus/port.ts";
 import { AssistantError } from "../errors.ts";
 
 /** What options (`a{sv}`) may have: the D-Bus type of each name. */

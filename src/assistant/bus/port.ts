@@ -1,4 +1,4 @@
-import type { BusValue } from "../../base/session-bus/port.ts";
+import type { BusValue } from "../../dbus/port.ts";
 import type { Caller } from "../caller.ts";
 
 /**

@@ -4,16 +4,12 @@ import {
   type BusConnection,
   type IncomingCall,
   MessageTooLongError,
-} from "../../base/session-bus/connection.ts";
-import { closeFds } from "../../base/session-bus/descriptors.ts";
-import type { Frame } from "../../base/session-bus/frame-reader.ts";
-import { messageTypes, NO_REPLY_EXPECTED } from "../../base/session-bus/outgoing-message.ts";
-import type { BusValue } from "../../base/session-bus/port.ts";
-import {
-  descriptorsIn,
-  NoSuchDescriptorError,
-  TooManyValuesError,
-} from "../../base/session-bus/values.ts";
+} from "../../dbus/connection.ts";
+import { closeFds } from "../../dbus/descriptors.ts";
+import type { Frame } from "../../dbus/frame-reader.ts";
+import { messageTypes, NO_REPLY_EXPECTED } from "../../dbus/outgoing-message.ts";
+import type { BusValue } from "../../dbus/port.ts";
+import { descriptorsIn, NoSuchDescriptorError, TooManyValuesError } from "../../dbus/values.ts";
 import { BusFault } from "./bus-fault.ts";
 import { type CallTarget, targetOf } from "./call-target.ts";
 import { type ErrorReply, errorReplyOf } from "./error-reply.ts";

@@ -1,4 +1,4 @@
-import type { BusValue } from "../../base/session-bus/port.ts";
+import type { BusValue } from "../../dbus/port.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
 import { AssistantError } from "../errors.ts";
 import { askRequestOf } from "./bus-options.ts";

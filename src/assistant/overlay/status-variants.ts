@@ -1,4 +1,4 @@
-import type { BusVariant } from "../../base/session-bus/port.ts";
+import type { BusVariant } from "../../dbus/port.ts";
 import type { OverlayStatus } from "./port.ts";
 
 const s = (value: string): BusVariant => ({ signature: "s", value });

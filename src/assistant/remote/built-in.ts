@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import type { SignInConfig } from "../../base/sign-in-config.ts";
+import type { SignInConfig } from "../../config/sign-in-config.ts";
 import type { AddressClass, BuiltInProvider, Provider } from "./port.ts";
 
 const names: Readonly<Record<BuiltInProvider, string>> = {

@@ -1,7 +1,7 @@
 import { isAbort } from "../../base/errors.ts";
-import type { ChatEnd } from "../../client/chat.ts";
+import { safeText } from "../../base/safe-text.ts";
+import type { ChatEnd } from "../../client/rest/chat.ts";
 import type { Cli } from "../cli.ts";
-import { safeText } from "./safe-text.ts";
 import type { AnswerPiece } from "./talk.ts";
 
 /** An answer as far as it came. */

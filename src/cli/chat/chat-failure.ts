@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import { ChatError } from "../../client/chat.ts";
+import { ChatError } from "../../client/rest/chat.ts";
 
 /** The same failure with the command that a person at a terminal would try next. */
 export function withHint(error: unknown, isConversation: boolean): unknown {

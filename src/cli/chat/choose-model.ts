@@ -1,6 +1,6 @@
 import { BerthError, NotFoundError } from "../../base/errors.ts";
 import { suggestion } from "../../base/nearest.ts";
-import type { ServedModel } from "../../client/chat.ts";
+import type { ServedModel } from "../../client/rest/chat.ts";
 
 /**
  * The model to talk to: the one of that id or alias, or the one that the assistant would take by itself.

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { assistantDataDir } from "../../base/assistant-paths.ts";
-import { loadConfig } from "../../base/config.ts";
 import type { Environment } from "../../base/environment.ts";
+import { loadConfig } from "../../config/config.ts";
 import { isAlive } from "../process.ts";
 
 export interface FindAssistantOptions {

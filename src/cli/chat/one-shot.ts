@@ -1,4 +1,4 @@
-import type { ServedModel } from "../../client/chat.ts";
+import type { ServedModel } from "../../client/rest/chat.ts";
 import type { Cli } from "../cli.ts";
 import { callExitCodes } from "../companion/show-result.ts";
 import { shownJson } from "../companion/untrusted-text.ts";

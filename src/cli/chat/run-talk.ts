@@ -1,11 +1,11 @@
-import type { ServedModel } from "../../client/chat.ts";
+import type { ServedModel } from "../../client/rest/chat.ts";
 import type { Cli } from "../cli.ts";
 import { askDecision } from "../companion/ask-decision.ts";
-import type { Person } from "../companion/overlay/answer-question.ts";
 import { canAsk } from "../prompt.ts";
 import { askInTalk } from "./ask-in-talk.ts";
 import { LineReader } from "./line-reader.ts";
 import { askOnce } from "./one-shot.ts";
+import type { Person } from "./overlay/answer-question.ts";
 import { ChatSession } from "./session.ts";
 import type { ChatSettings } from "./settings.ts";
 import type { Talk } from "./talk.ts";

@@ -1,4 +1,4 @@
-import type { ChatMessage, ServedModel } from "../../client/chat.ts";
+import type { ChatMessage, ServedModel } from "../../client/rest/chat.ts";
 import type { Cli } from "../cli.ts";
 import { explain } from "../failure.ts";
 import { formatTable } from "../output/table.ts";

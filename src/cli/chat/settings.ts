@@ -1,4 +1,4 @@
-import type { ChatRequest } from "../../client/chat.ts";
+import type { ChatRequest } from "../../client/rest/chat.ts";
 
 /** How answers are asked for and shown. */
 export interface ChatSettings {

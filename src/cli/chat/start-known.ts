@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
 import { declined } from "../failure.ts";

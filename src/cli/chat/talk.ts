@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import type { ChatClient, ChatPiece, ChatRequest, ServedModel } from "../../client/chat.ts";
+import type { ChatClient, ChatPiece, ChatRequest, ServedModel } from "../../client/rest/chat.ts";
 import { chooseModel } from "./choose-model.ts";
 
 /** Whom one talks to, over whatever way: the assistant over HTTP, or the companion over the session bus. */

@@ -1,9 +1,9 @@
 import { BerthError, isAbort } from "../../base/errors.ts";
-import { BusCallError, type SessionBus } from "../../base/session-bus/port.ts";
 import type { AgentClient } from "../../client/bus/agent-client.ts";
 import type { ContextClient } from "../../client/bus/context-client.ts";
 import type { OverlayClient } from "../../client/bus/overlay-client.ts";
 import type { RemoteClient } from "../../client/bus/remote-client.ts";
+import { BusCallError, type SessionBus } from "../../dbus/port.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes, UsageError } from "../failure.ts";
 
@@ -60,7 +60,7 @@ export async function connectCompanion(
   signal: AbortSignal,
   { canPassFds = false }: ConnectOptions = {},
 ): Promise<Companion> {
-  const { sessionBusAddress } = await import("../../base/session-bus/address.ts");
+  const { sessionBusAddress } = await import("../../dbus/address.ts");
   const { noSessionBus, reasonOf } = await import("../../client/bus/no-bus.ts");
   const { AgentClient } = await import("../../client/bus/agent-client.ts");
   const { ContextClient } = await import("../../client/bus/context-client.ts");

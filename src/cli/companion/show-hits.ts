@@ -1,5 +1,5 @@
 import type { HitRow } from "../../client/bus/context-wire.ts";
-import type { Colors } from "../output/colours.ts";
+import type { Colors } from "../colours.ts";
 import { shownBlock, shownLine } from "./untrusted-text.ts";
 
 const INDENT = "  ";

@@ -1,5 +1,5 @@
 import type { ConfirmationSpec, DiffRow } from "../../client/bus/agent-wire.ts";
-import { formatTime } from "../output/age.ts";
+import { formatTime } from "../age.ts";
 import { displayWidth, truncateToWidth } from "../output/display-width.ts";
 import type { Look } from "../output/sections.ts";
 import { shownBlock, shownLine } from "./untrusted-text.ts";

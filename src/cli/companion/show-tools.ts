@@ -1,5 +1,5 @@
 import type { ToolRow } from "../../client/bus/agent-wire.ts";
-import type { Colors } from "../output/colours.ts";
+import type { Colors } from "../colours.ts";
 import { displayWidth } from "../output/display-width.ts";
 import { type Column, formatTable } from "../output/table.ts";
 import { shownBlock, shownLine } from "./untrusted-text.ts";

@@ -1,5 +1,5 @@
 import type { WaitingCall } from "../../client/bus/agent-wire.ts";
-import { formatDurationMs } from "../output/age.ts";
+import { formatDurationMs } from "../age.ts";
 import type { Look } from "../output/sections.ts";
 import { formatTable } from "../output/table.ts";
 import { shownLine } from "./untrusted-text.ts";

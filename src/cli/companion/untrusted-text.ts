@@ -1,4 +1,4 @@
-import { safeText } from "../chat/safe-text.ts";
+import { safeText } from "../../base/safe-text.ts";
 import { displayWidth, onOneLine } from "../output/display-width.ts";
 
 /**

@@ -1,8 +1,8 @@
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { Cli } from "../cli.ts";
-import type { CompanionSource } from "../companion/companion-candidates.ts";
 import type { Candidate, Source } from "./candidates.ts";
+import type { CompanionSource } from "./companion-candidates.ts";
 
 /** A person who pressed Tab waits no longer than this. */
 const ANSWER_MS_MAX = 1500;
@@ -18,7 +18,7 @@ export async function candidatesFrom(cli: Cli, source: Source): Promise<Candidat
 
 async function ask(cli: Cli, source: Source): Promise<Candidate[]> {
   if (isOfCompanion(source)) {
-    const { companionCandidates } = await import("../companion/companion-candidates.ts");
+    const { companionCandidates } = await import("./companion-candidates.ts");
     return companionCandidates(cli, source, AbortSignal.timeout(ANSWER_MS_MAX));
   }
   const client = await cli.connect();

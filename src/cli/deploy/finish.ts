@@ -1,10 +1,10 @@
-import { ApiError } from "../../client/api-error.ts";
-import type { AppWrite } from "../../client/app-calls.ts";
-import type { Client } from "../../client/client.ts";
+import { ApiError } from "../../client/rest/api-error.ts";
+import type { AppWrite } from "../../client/rest/app-calls.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { AppDetails } from "../../resources/wire/apps.ts";
-import { reportWrite } from "../app-write.ts";
 import type { Cli } from "../cli.ts";
 import { printDocument } from "../output/print.ts";
+import { reportWrite } from "./app-write.ts";
 import type { DeployFlags } from "./flags.ts";
 import { followDeploy } from "./follow.ts";
 

@@ -1,10 +1,10 @@
 import { messageOf } from "../../base/errors.ts";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { AppDetails } from "../../resources/wire/apps.ts";
 import type { BuildView } from "../../resources/wire/builds.ts";
+import { formatDurationMs } from "../age.ts";
 import type { Cli } from "../cli.ts";
-import { formatDurationMs } from "../output/age.ts";
-import { waitForReady } from "../wait.ts";
+import { waitForReady } from "./wait.ts";
 
 /** What is still on its way of a log when the app's fate is known already. */
 const LAST_LINES_MS = 2000;

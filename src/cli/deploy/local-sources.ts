@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { dirname, resolve } from "node:path";
 import { BerthError } from "../../base/errors.ts";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { AppSpec } from "../../resources/app.ts";
 import type { Manifest } from "../../resources/kinds.ts";
 import type { Cli } from "../cli.ts";

@@ -1,6 +1,6 @@
-import { listSource, type SourceTree } from "../../base/source-tree/list.ts";
-import { packSource } from "../../base/source-tree/pack.ts";
 import { formatBytes } from "../../base/units.ts";
+import { listSource, type SourceTree } from "../../source-tree/list.ts";
+import { packSource } from "../../source-tree/pack.ts";
 import type { Cli } from "../cli.ts";
 import { ProgressLines } from "../output/progress.ts";
 

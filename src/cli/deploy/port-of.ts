@@ -1,6 +1,6 @@
-import type { SourceTree } from "../../base/source-tree/list.ts";
-import { TreeReader } from "../../base/source-tree/tree-reader.ts";
 import { chooseDockerfile } from "../../resources/recipe/choose.ts";
+import type { SourceTree } from "../../source-tree/list.ts";
+import { TreeReader } from "../../source-tree/tree-reader.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
 import { variablesOf } from "../pairs.ts";

@@ -1,5 +1,5 @@
-import type { Config } from "../../base/config.ts";
 import type { Environment } from "../../base/environment.ts";
+import type { Config } from "../../config/config.ts";
 
 /** What one look of `berth doctor` found, and how to mend it. */
 export interface Finding {

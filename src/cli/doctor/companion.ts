@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { packageVersion } from "../../base/package-version.ts";
-import { sessionBusAddress } from "../../base/session-bus/address.ts";
-import type { BusValue, SessionBus } from "../../base/session-bus/port.ts";
 import { timeLimit } from "../../base/time-limit.ts";
+import { sessionBusAddress } from "../../dbus/address.ts";
+import type { BusValue, SessionBus } from "../../dbus/port.ts";
 import { installPaths } from "../companion/install/install-paths.ts";
 import { programOf } from "../companion/install/install-texts.ts";
 import type { CliIo } from "../io.ts";

@@ -1,6 +1,6 @@
-import { type Config, type ConfigInput, loadConfig } from "../../base/config.ts";
-import { ConfigError } from "../../base/config-error.ts";
 import { messageOf } from "../../base/errors.ts";
+import { type Config, type ConfigInput, loadConfig } from "../../config/config.ts";
+import { ConfigError } from "../../config/config-error.ts";
 import { readReadyFile } from "../connect.ts";
 import type { CliIo } from "../io.ts";
 import { isAlive } from "../process.ts";

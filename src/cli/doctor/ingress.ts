@@ -1,7 +1,7 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
-import { programSearchPath } from "../../base/config.ts";
 import { messageOf } from "../../base/errors.ts";
+import { programSearchPath } from "../../config/config.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
 import { isAlive } from "../process.ts";
 import { type Finding, finding, type Patient, systemCode } from "./check.ts";

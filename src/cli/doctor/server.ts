@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { messageOf } from "../../base/errors.ts";
-import { createClient } from "../../client/client.ts";
+import { createClient } from "../../client/rest/client.ts";
+import { formatDurationMs } from "../age.ts";
 import { localToken, readReadyFile } from "../connect.ts";
-import { formatDurationMs } from "../output/age.ts";
 import { isAlive } from "../process.ts";
 import { assistantFinding, checkAssistantAhead, companionFindings } from "./assistant.ts";
 import { type Finding, finding, type Patient, systemCode } from "./check.ts";

@@ -1,4 +1,4 @@
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 
 /** Every model, page after page. */

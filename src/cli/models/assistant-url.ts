@@ -1,4 +1,4 @@
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 
 const URL_STANDARD = "http://127.0.0.1:7777";
 

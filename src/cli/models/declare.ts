@@ -1,6 +1,6 @@
 import { basename, resolve } from "node:path";
-import { ApiError } from "../../client/api-error.ts";
-import type { Client } from "../../client/client.ts";
+import { ApiError } from "../../client/rest/api-error.ts";
+import type { Client } from "../../client/rest/client.ts";
 import { NAME_LENGTH_MAX } from "../../resources/fields.ts";
 import type { Manifest } from "../../resources/kinds.ts";
 import type { ModelSpec } from "../../resources/model.ts";

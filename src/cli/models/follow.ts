@@ -1,11 +1,11 @@
 import { setTimeout } from "node:timers/promises";
 import { BerthError } from "../../base/errors.ts";
-import { ApiError } from "../../client/api-error.ts";
-import type { Client } from "../../client/client.ts";
+import { ApiError } from "../../client/rest/api-error.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails, ModelProgressView } from "../../resources/wire/models.ts";
+import { formatDurationMs } from "../age.ts";
 import type { Cli } from "../cli.ts";
 import { timedOut } from "../failure.ts";
-import { formatDurationMs } from "../output/age.ts";
 import { TransferProgress } from "../output/progress-transfer.ts";
 
 /** Between two streams of a server that ends them. */

@@ -2,7 +2,7 @@ import type { PlanView } from "../../resources/wire/apps.ts";
 import type { ModelPlanView } from "../../resources/wire/models.ts";
 import type { ApplyResultView } from "../../resources/wire/resources.ts";
 import type { FieldChangeView } from "../../resources/wire/schema.ts";
-import type { Colors } from "./colours.ts";
+import type { Colors } from "../colours.ts";
 import { shortValue } from "./sections.ts";
 
 /** One line a field: + added, - removed, ~ changed. */

@@ -1,5 +1,5 @@
 import { formatBytes } from "../../base/units.ts";
-import { formatDurationMs } from "./age.ts";
+import { formatDurationMs } from "../age.ts";
 import { displayWidth, onOneLine, truncateToWidth } from "./display-width.ts";
 
 /** How far bytes are on their way, or being read. */

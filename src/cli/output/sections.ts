@@ -1,4 +1,4 @@
-import type { Colors } from "./colours.ts";
+import type { Colors } from "../colours.ts";
 import { displayWidth, onOneLine } from "./display-width.ts";
 
 /** How a description looks: colours, the time that ages are counted from, and the terminal's width. */

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import type { AppWrite, WriteOptions } from "../../client/app-calls.ts";
-import type { Client } from "../../client/client.ts";
-import { reportWrite, type WriteFlags } from "../app-write.ts";
+import type { AppWrite, WriteOptions } from "../../client/rest/app-calls.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { Cli } from "../cli.ts";
+import { reportWrite, type WriteFlags } from "../deploy/app-write.ts";
 import { appName } from "../kind-names.ts";
 import { integerBetween, outputOption, withExamples, withWait } from "../options.ts";
 

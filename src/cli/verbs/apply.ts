@@ -1,7 +1,9 @@
 import type { Command } from "commander";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { ApplyResultView } from "../../resources/wire/resources.ts";
 import type { Cli } from "../cli.ts";
+import { colourOfStatus } from "../colours.ts";
+import { waitForReady } from "../deploy/wait.ts";
 import { UsageError } from "../failure.ts";
 import { referenceOf } from "../kind-names.ts";
 import {
@@ -13,9 +15,7 @@ import {
   withWait,
 } from "../options.ts";
 import { changeLines, planSection } from "../output/changes.ts";
-import { colourOfStatus } from "../output/colours.ts";
 import { printDocument } from "../output/print.ts";
-import { waitForReady } from "../wait.ts";
 
 interface ApplyOptions extends WaitFlags {
   readonly filename?: readonly string[];

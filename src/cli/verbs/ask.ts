@@ -35,7 +35,7 @@ export function addAsk(program: Command, cli: Cli): void {
     const prompt = await withInput(cli, question.trim(), example);
     if (prompt === undefined) throw new UsageError("there is no question", example);
     const { withCompanion } = await import("../companion/connect.ts");
-    const { askCompanion } = await import("../companion/overlay/ask-companion.ts");
+    const { askCompanion } = await import("../chat/overlay/ask-companion.ts");
     await withCompanion(cli, (companion, signal) =>
       askCompanion(
         cli,

@@ -2,8 +2,8 @@ import { type Command, Option } from "commander";
 import type { CompanionReady } from "../../assistant/companion.ts";
 import type { Running } from "../../assistant/running.ts";
 import type { AssistantReady } from "../../assistant/system.ts";
-import type { CompanionFlags } from "../../base/companion-config.ts";
 import { BerthError, messageOf } from "../../base/errors.ts";
+import type { CompanionFlags } from "../../config/companion-config.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
 import { collect, withExamples } from "../options.ts";
@@ -129,7 +129,7 @@ function addInstall(assistant: Command, cli: Cli): void {
     ],
   ).action(async ({ start }: { start: boolean }) => {
     refuseElsewhere(cli);
-    const { loadCompanionConfig } = await import("../../base/companion-config.ts");
+    const { loadCompanionConfig } = await import("../../config/companion-config.ts");
     const { daemonFlags } = await import("../companion/install/daemon-flags.ts");
     const { installCompanion } = await import("../companion/install/install.ts");
     const flags = daemonFlags(assistant, cli.globals, cli.io.workingDirectory);
@@ -177,10 +177,10 @@ async function tell(
 ): Promise<void> {
   try {
     if (ready.instance === "user") {
-      const { printCompanionSummary } = await import("../companion-summary.ts");
+      const { printCompanionSummary } = await import("../status/companion-summary.ts");
       await printCompanionSummary(cli, ready);
     } else {
-      const { printAssistantSummary } = await import("../assistant-summary.ts");
+      const { printAssistantSummary } = await import("../status/assistant-summary.ts");
       await printAssistantSummary(cli, ready, signal);
     }
   } catch (error) {
@@ -195,11 +195,11 @@ async function startDaemon(
   const input = daemonInput(cli, flags);
   if (flags.user === true) {
     if (flags.system === true) throw new UsageError("--system and --user exclude each other");
-    const { loadCompanionConfig } = await import("../../base/companion-config.ts");
+    const { loadCompanionConfig } = await import("../../config/companion-config.ts");
     const { runCompanion } = await import("../../assistant/companion.ts");
     return runCompanion(loadCompanionConfig(input));
   }
-  const { loadAssistantConfig } = await import("../../base/assistant-config.ts");
+  const { loadAssistantConfig } = await import("../../config/assistant-config.ts");
   const { runSystemAssistant } = await import("../../assistant/system.ts");
   return runSystemAssistant(loadAssistantConfig(input));
 }

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
+import { formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
 import { parseReferences, referenceOf } from "../kind-names.ts";
 import { integerBetween, type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { formatTime } from "../output/age.ts";
 import { listing, printListing } from "../output/print.ts";
 import { shortValue } from "../output/sections.ts";
 

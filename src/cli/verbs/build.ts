@@ -75,8 +75,8 @@ export function addBuild(program: Command, cli: Cli): void {
 
 async function choose(folder: string, flags: BuildFlags) {
   const [{ listSource }, { TreeReader }, { chooseDockerfile }] = await Promise.all([
-    import("../../base/source-tree/list.ts"),
-    import("../../base/source-tree/tree-reader.ts"),
+    import("../../source-tree/list.ts"),
+    import("../../source-tree/tree-reader.ts"),
     import("../../resources/recipe/choose.ts"),
   ]);
   const { file: dockerfile, language, baseImage } = flags;

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { BuildView } from "../../resources/wire/builds.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes, UsageError } from "../failure.ts";

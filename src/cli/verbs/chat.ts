@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { BerthError } from "../../base/errors.ts";
-import type { ServedModel } from "../../client/chat.ts";
+import type { ServedModel } from "../../client/rest/chat.ts";
 import type { Talk } from "../chat/talk.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";
@@ -73,7 +73,7 @@ export function addChat(program: Command, cli: Cli): void {
     const parts = { message: text, settings, isJson };
     if (isOverBus) {
       const { withCompanion } = await import("../companion/connect.ts");
-      const { talkOverBus } = await import("../companion/overlay/bus-talk.ts");
+      const { talkOverBus } = await import("../chat/overlay/bus-talk.ts");
       return withCompanion(cli, (companion, signal) =>
         runTalk(cli, {
           ...parts,
@@ -83,7 +83,7 @@ export function addChat(program: Command, cli: Cli): void {
       );
     }
     const { findAssistant } = await import("../chat/find-assistant.ts");
-    const { ChatClient } = await import("../../client/chat.ts");
+    const { ChatClient } = await import("../../client/rest/chat.ts");
     const { talkOverHttp } = await import("../chat/talk.ts");
     const client = new ChatClient({
       url: findAssistant({

@@ -45,7 +45,7 @@ export function addConfig(program: Command, cli: Cli): void {
 }
 
 async function localRows(cli: Cli): Promise<Row[]> {
-  const { loadConfig } = await import("../../base/config.ts");
+  const { loadConfig } = await import("../../config/config.ts");
   const config = loadConfig({
     flags: { data_dir: cli.globals.dataDir, config: cli.globals.config },
     environment: cli.io.environment,

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { CreateAppBody } from "../../resources/wire/apps.ts";
-import { reportWrite, type WriteFlags } from "../app-write.ts";
 import type { Cli } from "../cli.ts";
+import { reportWrite, type WriteFlags } from "../deploy/app-write.ts";
 import { UsageError } from "../failure.ts";
 import { appName, referenceOf } from "../kind-names.ts";
 import { collect, integerBetween, outputOption, withExamples, withWait } from "../options.ts";

@@ -1,12 +1,12 @@
 import type { Command } from "commander";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { Cli } from "../cli.ts";
+import { waitForGone } from "../deploy/wait.ts";
 import { declined, UsageError } from "../failure.ts";
 import { parseReferences, referenceOf } from "../kind-names.ts";
 import { collect, type WaitFlags, withExamples, withWait } from "../options.ts";
 import { canAsk, confirm } from "../prompt.ts";
-import { waitForGone } from "../wait.ts";
 
 interface DeleteFlags extends WaitFlags {
   readonly filename?: readonly string[];

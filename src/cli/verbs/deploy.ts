@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { reportWrite } from "../app-write.ts";
 import type { Cli } from "../cli.ts";
+import { reportWrite } from "../deploy/app-write.ts";
 import type { DeployFlags } from "../deploy/flags.ts";
 import { UsageError } from "../failure.ts";
 import { appName } from "../kind-names.ts";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { BerthError } from "../../base/errors.ts";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { Manifest } from "../../resources/kinds.ts";
 import type { parseDocuments } from "../../resources/parse.ts";
 import type { Cli } from "../cli.ts";

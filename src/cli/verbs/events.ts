@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import type { EventView } from "../../resources/wire/events.ts";
+import { formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
 import { parseReferences } from "../kind-names.ts";
 import { integerBetween, type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { formatTime } from "../output/age.ts";
 import { listing, printListing } from "../output/print.ts";
 import { eventColumns, objectOf } from "../views/events.ts";
 

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { AppItem } from "../../resources/wire/apps.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
@@ -11,11 +11,11 @@ import { allModels } from "../models/all-models.ts";
 import { collect, type OutputFormat, outputOption, withExamples } from "../options.ts";
 import { exported } from "../output/exported.ts";
 import { type Listing, printDocument, printListing } from "../output/print.ts";
+import { watchListing } from "../output/watch.ts";
 import { matchesSelector, parseSelector, type Selector } from "../selector.ts";
 import { appListing } from "../views/apps.ts";
 import { modelListing } from "../views/models.ts";
 import { secretListing, templateListing } from "../views/others.ts";
-import { watchListing } from "../watch.ts";
 
 interface GetOptions {
   readonly output?: OutputFormat;

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { BerthError, messageOf } from "../../base/errors.ts";
-import type { ComposeImport } from "../../resources/compose/import.ts";
+import type { ComposeImport } from "../../compose/import.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes, UsageError } from "../failure.ts";
 import { collect, withExamples } from "../options.ts";
@@ -76,7 +76,7 @@ export function addImport(program: Command, cli: Cli): void {
     const { composePaths, openComposeFiles } = await import("../compose-files.ts");
     const paths = composePaths(cli, [...(flags.filename ?? []), ...files]);
     const reader = await openComposeFiles(cli, paths);
-    const { importCompose } = await import("../../resources/compose/import.ts");
+    const { importCompose } = await import("../../compose/import.ts");
     const { environment, workingDirectory } = cli.io;
     const result = importCompose(
       {

@@ -3,10 +3,10 @@ import type { Command } from "commander";
 import type { OfflineLedger, TailEntry } from "../../assistant/ledger/offline.ts";
 import { assistantDataDir, companionDataDir } from "../../base/assistant-paths.ts";
 import { BerthError } from "../../base/errors.ts";
+import { formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
 import { explain } from "../failure.ts";
 import { collect, integerBetween, withExamples } from "../options.ts";
-import { formatTime } from "../output/age.ts";
 
 interface CommonFlags {
   readonly json?: boolean;

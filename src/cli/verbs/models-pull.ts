@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { formatBytes } from "../../base/units.ts";
-import type { Client } from "../../client/client.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../failure.ts";

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { formatBytes } from "../../base/units.ts";
-import { ApiError } from "../../client/api-error.ts";
-import type { Client } from "../../client/client.ts";
+import { ApiError } from "../../client/rest/api-error.ts";
+import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
 import { declined } from "../failure.ts";

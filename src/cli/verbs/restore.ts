@@ -22,7 +22,7 @@ export function addRestore(program: Command, cli: Cli): void {
       ["berth restore berth-2026-11-20.db --data-dir /srv/berth --force", "replacing another"],
     ],
   ).action(async (file: string, flags: { force?: boolean; yes?: boolean }) => {
-    const { loadConfig } = await import("../../base/config.ts");
+    const { loadConfig } = await import("../../config/config.ts");
     const { dataDir } = loadConfig({
       flags: { data_dir: cli.globals.dataDir, config: cli.globals.config },
       environment: cli.io.environment,
@@ -31,7 +31,7 @@ export function addRestore(program: Command, cli: Cli): void {
     const mustAsk = flags.force === true && flags.yes !== true && canAsk(cli);
     if (mustAsk && !(await confirm(cli, `Replace the store in ${dataDir}?`)))
       throw declined("nothing was restored");
-    const { restoreStore } = await import("../../main.ts");
+    const { restoreStore } = await import("../../server/main.ts");
     const { keptAs } = restoreStore({
       dataDir,
       file: resolve(cli.io.workingDirectory, file),

@@ -73,7 +73,7 @@ function noteMode(cli: Cli, hits: readonly HitRow[], flags: SearchFlags): void {
 
 async function printState(cli: Cli, report: IndexReport): Promise<void> {
   const { shownLine } = await import("../companion/untrusted-text.ts");
-  const { colourOfStatus } = await import("../output/colours.ts");
+  const { colourOfStatus } = await import("../colours.ts");
   const { state, documents, chunks, sources } = report;
   await cli.print(
     `${shownLine(state)}: ${count(documents, "document")} in ${count(chunks, "passage")}`,

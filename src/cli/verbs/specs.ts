@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import type { SpecFileView, SpecsGitView, SpecsView } from "../../resources/wire/system.ts";
+import { formatAge } from "../age.ts";
 import type { Cli } from "../cli.ts";
+import { colourOfStatus } from "../colours.ts";
 import { exitCodes } from "../failure.ts";
 import { referenceOf } from "../kind-names.ts";
 import { type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { formatAge } from "../output/age.ts";
-import { colourOfStatus } from "../output/colours.ts";
 import { listing, printListing } from "../output/print.ts";
 
 export function addSpecs(program: Command, cli: Cli): void {

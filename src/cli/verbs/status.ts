@@ -2,11 +2,11 @@ import type { Command } from "commander";
 import { formatBytes } from "../../base/units.ts";
 import type { AppItem } from "../../resources/wire/apps.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
+import { formatDurationMs } from "../age.ts";
 import type { Cli } from "../cli.ts";
+import { type Colors, colourOfStatus } from "../colours.ts";
 import { allModels } from "../models/all-models.ts";
 import { type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { formatDurationMs } from "../output/age.ts";
-import { type Colors, colourOfStatus } from "../output/colours.ts";
 import { printDocument } from "../output/print.ts";
 import { fields } from "../output/sections.ts";
 

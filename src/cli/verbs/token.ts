@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
+import { formatAge, formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
 import { type OutputFormat, outputOption, withExamples } from "../options.ts";
-import { formatAge, formatTime } from "../output/age.ts";
 import { listing, printDocument, printListing } from "../output/print.ts";
 
 export function addToken(program: Command, cli: Cli): void {

@@ -1,8 +1,8 @@
 import { isAbsolute, join, resolve } from "node:path";
 import type { Command } from "commander";
+import type { AssistantToken } from "../../tool-server/assistant-token.ts";
 import type { Cli } from "../cli.ts";
 import { withExamples } from "../options.ts";
-import type { AssistantToken } from "../tool-server/assistant-token.ts";
 
 interface ServeFlags {
   readonly stateDir?: string;
@@ -39,7 +39,7 @@ export function addToolsServe(tools: Command, cli: Cli): void {
     ],
   ).action(async (flags: ServeFlags) => {
     const { companionDataDir } = await import("../../base/assistant-paths.ts");
-    const { AssistantToken: Token } = await import("../tool-server/assistant-token.ts");
+    const { AssistantToken: Token } = await import("../../tool-server/assistant-token.ts");
     const { environment, workingDirectory } = cli.io;
     const stateDir =
       flags.stateDir === undefined
@@ -67,10 +67,10 @@ async function serve(
 ): Promise<void> {
   const { BERTH_APPS_ID } = await import("../../base/berth-apps.ts");
   const { BerthError, messageOf } = await import("../../base/errors.ts");
-  const { ToolCalls } = await import("../tool-server/call-tool.ts");
-  const { ToolServer } = await import("../tool-server/tool-server.ts");
-  const { appSocketPath } = await import("../tool-server/tool-socket.ts");
-  const { UndoRecords } = await import("../tool-server/undo-records.ts");
+  const { ToolCalls } = await import("../../tool-server/call-tool.ts");
+  const { ToolServer } = await import("../../tool-server/tool-server.ts");
+  const { appSocketPath } = await import("../../tool-server/tool-socket.ts");
+  const { UndoRecords } = await import("../../tool-server/undo-records.ts");
   const runtimeDir = cli.io.environment["XDG_RUNTIME_DIR"];
   if (!runtimeDir || !isAbsolute(runtimeDir))
     throw new BerthError(

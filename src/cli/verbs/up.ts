@@ -34,7 +34,7 @@ export function addUp(program: Command, cli: Cli): void {
         "up starts a server here; --url names one elsewhere",
         "berth up --listen HOST:PORT",
       );
-    const { loadConfig } = await import("../../base/config.ts");
+    const { loadConfig } = await import("../../config/config.ts");
     const config = loadConfig({
       flags: serverFlags(cli, flags),
       environment: cli.io.environment,
@@ -43,7 +43,7 @@ export function addUp(program: Command, cli: Cli): void {
     });
     for (const warning of config.warnings) cli.note(cli.errorColours.yellow(warning));
 
-    const { runServer } = await import("../../main.ts");
+    const { runServer } = await import("../../server/main.ts");
     const server = await runServer(config);
     const leaving = new AbortController();
     const leave = (signal: NodeJS.Signals) => {
@@ -62,7 +62,7 @@ export function addUp(program: Command, cli: Cli): void {
       const { password, ...ready } = server.ready;
       await cli.print(`berth ready ${JSON.stringify(ready)}`);
       if (flags.summary ?? cli.io.outputIsTerminal) {
-        const { printSummary } = await import("../up-summary.ts");
+        const { printSummary } = await import("../status/up-summary.ts");
         try {
           await printSummary(cli, ready, password, leaving.signal);
         } catch (error) {

@@ -1,7 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type WebhookEvent, webhookEvents } from "../../resources/webhook-events.ts";
 import type { DeliveryView, WebhookView } from "../../resources/wire/webhooks.ts";
+import { formatAge, formatTime } from "../age.ts";
 import type { Cli } from "../cli.ts";
+import { colourOfStatus } from "../colours.ts";
 import { UsageError } from "../failure.ts";
 import {
   collect,
@@ -10,8 +12,6 @@ import {
   outputOption,
   withExamples,
 } from "../options.ts";
-import { formatAge, formatTime } from "../output/age.ts";
-import { colourOfStatus } from "../output/colours.ts";
 import { listing, printDocument, printListing } from "../output/print.ts";
 import { readPairs } from "../pairs.ts";
 

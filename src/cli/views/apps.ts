@@ -1,6 +1,6 @@
 import type { AppItem } from "../../resources/wire/apps.ts";
-import { formatAge } from "../output/age.ts";
-import { type Colors, colourOfStatus } from "../output/colours.ts";
+import { formatAge } from "../age.ts";
+import { type Colors, colourOfStatus } from "../colours.ts";
 import { type Listing, listing } from "../output/print.ts";
 
 /** What a person asks of a list of apps: does it run, where, and if not, why. */

@@ -1,7 +1,7 @@
 import { formatBytes } from "../../base/units.ts";
 import type { BuildList, BuildView } from "../../resources/wire/builds.ts";
-import { formatAge, formatDurationMs, formatTime } from "../output/age.ts";
-import { type Colors, colourOfStatus } from "../output/colours.ts";
+import { formatAge, formatDurationMs, formatTime } from "../age.ts";
+import { type Colors, colourOfStatus } from "../colours.ts";
 import { type Listing, listing } from "../output/print.ts";
 import { fields, type Look, section, shortValue } from "../output/sections.ts";
 

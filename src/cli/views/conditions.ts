@@ -1,5 +1,5 @@
 import type { ConditionView } from "../../resources/wire/apps.ts";
-import { formatAge } from "../output/age.ts";
+import { formatAge } from "../age.ts";
 import type { Look } from "../output/sections.ts";
 import type { Column } from "../output/table.ts";
 

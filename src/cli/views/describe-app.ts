@@ -1,6 +1,6 @@
 import type { AppDetails, RevisionView } from "../../resources/wire/apps.ts";
-import { formatAge, formatTime } from "../output/age.ts";
-import { colourOfStatus } from "../output/colours.ts";
+import { formatAge, formatTime } from "../age.ts";
+import { colourOfStatus } from "../colours.ts";
 import { fields, type Look, section, shortValue } from "../output/sections.ts";
 import { formatTable } from "../output/table.ts";
 import { toYaml } from "../output/yaml.ts";

@@ -1,7 +1,7 @@
 import { formatBytes } from "../../base/units.ts";
 import type { ModelDetails, ModelFileView } from "../../resources/wire/models.ts";
-import { formatTime } from "../output/age.ts";
-import { colourOfStatus } from "../output/colours.ts";
+import { formatTime } from "../age.ts";
+import { colourOfStatus } from "../colours.ts";
 import { fields, type Look, section } from "../output/sections.ts";
 import { formatTable } from "../output/table.ts";
 import { toYaml } from "../output/yaml.ts";

@@ -1,6 +1,6 @@
 import type { EventView } from "../../resources/wire/events.ts";
 import type { ResourceView, SecretView, TemplateView } from "../../resources/wire/resources.ts";
-import { formatTime } from "../output/age.ts";
+import { formatTime } from "../age.ts";
 import { fields, type Look, section, shortValue } from "../output/sections.ts";
 import { formatTable } from "../output/table.ts";
 import { eventColumns } from "./events.ts";

@@ -1,7 +1,7 @@
 import type { EventView } from "../../resources/wire/events.ts";
+import { formatAge } from "../age.ts";
+import type { Colors } from "../colours.ts";
 import { referenceOf } from "../kind-names.ts";
-import { formatAge } from "../output/age.ts";
-import type { Colors } from "../output/colours.ts";
 import type { Column } from "../output/table.ts";
 
 /** Columns of an event; `of` adds what it is about. */

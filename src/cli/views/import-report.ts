@@ -1,6 +1,6 @@
-import type { Finding, FindingLevel } from "../../resources/compose/findings.ts";
-import type { ComposeImport } from "../../resources/compose/import.ts";
-import type { Colors } from "../output/colours.ts";
+import type { Finding, FindingLevel } from "../../compose/findings.ts";
+import type { ComposeImport } from "../../compose/import.ts";
+import type { Colors } from "../colours.ts";
 
 const levels: readonly FindingLevel[] = ["failed", "lost", "note"];
 

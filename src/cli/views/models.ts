@@ -1,6 +1,6 @@
 import { formatBytes } from "../../base/units.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
-import { type Colors, colourOfStatus } from "../output/colours.ts";
+import { type Colors, colourOfStatus } from "../colours.ts";
 import { type Listing, listing } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 

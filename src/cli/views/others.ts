@@ -1,5 +1,5 @@
 import type { SecretView, TemplateView } from "../../resources/wire/resources.ts";
-import { formatAge } from "../output/age.ts";
+import { formatAge } from "../age.ts";
 import { type Listing, listing } from "../output/print.ts";
 
 export function secretListing(secrets: readonly SecretView[], nowMs: number): Listing {

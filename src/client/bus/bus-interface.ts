@@ -1,4 +1,4 @@
-import type { BusSignalRule, BusValue, SessionBus } from "../../base/session-bus/port.ts";
+import type { BusSignalRule, BusValue, SessionBus } from "../../dbus/port.ts";
 import { busFailure } from "./failure.ts";
 import { parsedAnswer } from "./json.ts";
 

@@ -1,4 +1,4 @@
-import type { BusVariant, SessionBus } from "../../base/session-bus/port.ts";
+import type { BusVariant, SessionBus } from "../../dbus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
 import { notTheCompanion } from "./json.ts";
 

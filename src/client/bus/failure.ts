@@ -1,5 +1,5 @@
 import { BerthError, type ErrorCode } from "../../base/errors.ts";
-import { BusCallError } from "../../base/session-bus/port.ts";
+import { BusCallError } from "../../dbus/port.ts";
 
 interface Meaning {
   readonly code: ErrorCode;

@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import { BusCallError } from "../../base/session-bus/port.ts";
+import { BusCallError } from "../../dbus/port.ts";
 
 /** Nothing to connect to. `cause`: what was thrown on the way. */
 export function noSessionBus(reason: string, cause?: unknown): BerthError {

@@ -1,5 +1,5 @@
 import { untilAborted } from "../../base/aborting.ts";
-import type { BusValue, BusVariant, SessionBus } from "../../base/session-bus/port.ts";
+import type { BusValue, BusVariant, SessionBus } from "../../dbus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
 import { notTheCompanion } from "./json.ts";
 import { companionEnded } from "./no-bus.ts";

@@ -1,4 +1,4 @@
-import type { BusVariant } from "../../base/session-bus/port.ts";
+import type { BusVariant } from "../../dbus/port.ts";
 import { type ConfirmationSpec, confirmationSpec } from "./agent-wire.ts";
 import {
   field,

@@ -1,4 +1,4 @@
-import type { SessionBus } from "../../base/session-bus/port.ts";
+import type { SessionBus } from "../../dbus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
 import { notTheCompanion } from "./json.ts";
 

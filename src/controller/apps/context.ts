@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { Store } from "../../store/store.ts";
-import type { AppBuilds } from "../build/port.ts";
+import type { AppBuilds } from "../builds/port.ts";
 import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/archive.ts";
 import type { ModelDoor } from "../models/door.ts";

@@ -3,20 +3,20 @@ import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import { findCondition } from "../../resources/status.ts";
 import type { Change, Store } from "../../store/store.ts";
-import type { AppBuilds } from "../build/port.ts";
-import { EngineMonitor } from "../engine-monitor.ts";
+import type { AppBuilds } from "../builds/port.ts";
 import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/archive.ts";
-import type { ControllerMetrics } from "../metrics.ts";
+import type { ControllerMetrics } from "../metrics/controller-metrics.ts";
 import type { ModelDoor } from "../models/door.ts";
 import { ReconcileLoop } from "../reconcile-loop.ts";
-import { References } from "../references.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 import { BackgroundStops } from "./background-stops.ts";
+import { EngineMonitor } from "./engine-monitor.ts";
 import { HealthMonitor } from "./health-monitor.ts";
 import { ImagePuller } from "./image-puller.ts";
 import { modelPending } from "./model-inputs.ts";
 import { AppReconciler } from "./reconciler.ts";
+import { References } from "./references.ts";
 
 /** Apps reconciled at once; the engine creates and starts hardly more than this side by side. */
 const WORKERS = 8;

@@ -1,7 +1,7 @@
 import { effectiveApp } from "../../resources/app-defaults.ts";
 import { APP_FINALIZER, type Resource, VOLUME_POLICY } from "../../resources/resource.ts";
+import { networkName } from "../engine-names.ts";
 import type { ReconcilerContext } from "./context.ts";
-import { networkName } from "./desired.ts";
 import { sideBySide } from "./executor.ts";
 import { planRemoval } from "./plan/plan.ts";
 

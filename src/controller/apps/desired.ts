@@ -2,6 +2,7 @@ import { digestOf } from "../../base/canonical.ts";
 import type { AppSpec, SecretReference } from "../../resources/app.ts";
 import { type EffectiveApp, effectiveApp } from "../../resources/app-defaults.ts";
 import { RESTARTED_AT, type Resource } from "../../resources/resource.ts";
+import { containerName, networkName, volumeName } from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
 import { MODELS_PORT } from "../models/door.ts";
@@ -185,24 +186,6 @@ export function revisionHash(spec: AppSpec, image: string | null): string {
   const told =
     models.length === 0 ? {} : { models: modelTemplate(effectiveApp(spec), MODELS_PORT) };
   return digestOf({ ...container, ...built, ...told }).slice(0, 16);
-}
-
-/** All apps of one instance share a network, on which each is reached under its name. */
-export function networkName(instance: string): string {
-  return `berth-${instance}`;
-}
-
-export function volumeName(instance: string, app: string, volume: string): string {
-  return `berth-${instance}-${app}-${volume}`;
-}
-
-export function containerName(
-  instance: string,
-  app: string,
-  hash: string,
-  replica: number,
-): string {
-  return `berth-${instance}-${app}-${hash.slice(0, 8)}-${replica}`;
 }
 
 function publishOf(app: EffectiveApp, loopback: number | undefined): PublishSpec[] {

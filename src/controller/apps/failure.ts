@@ -4,9 +4,9 @@ import type { ReconcilerMemory } from "../../resources/status.ts";
 import type { Revision, Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import type { Mask } from "../secrets/mask.ts";
 import { type DesiredApp, revisionHash } from "./desired.ts";
 import { missingSecret, quarantineDigest } from "./inputs.ts";
-import type { Mask } from "./mask.ts";
 
 /** Log lines that go into the message of a failure. */
 const LAST_LINES = 5;

@@ -4,23 +4,13 @@ import type { Resource } from "../../resources/resource.ts";
 import { findCondition } from "../../resources/status.ts";
 import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
+import { secretsOf } from "../secrets/secret-names.ts";
 import type { DesiredApp } from "./desired.ts";
 import type { Lookup } from "./planned.ts";
 
 /**
  * What an App needs of other resources: the Secrets that it names, and the Apps that it depends on.
  */
-
-/** Names of all Secrets that a spec refers to. */
-export function secretsOf(spec: AppSpec): readonly string[] {
-  const names = new Set<string>();
-  for (const value of Object.values(spec.env ?? {}))
-    if (typeof value === "object") names.add(value.secret);
-  if (spec.pullSecret !== undefined) names.add(spec.pullSecret);
-  if (spec.source && "git" in spec.source && spec.source.git.credential !== undefined)
-    names.add(spec.source.git.credential);
-  return [...names].toSorted();
-}
 
 /**
  * Changes when an edit of the spec, a Secret's value, a credential or another revision of the source

@@ -1,9 +1,9 @@
 import type { Route } from "../ingress/port.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
+import type { Mask } from "../secrets/mask.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
 import { startedAtMs } from "./executor.ts";
-import type { Mask } from "./mask.ts";
 import type { ContainerHealth } from "./plan/model.ts";
 import { isUp } from "./plan/observed.ts";
 import { addressesOf } from "./route-sweep.ts";

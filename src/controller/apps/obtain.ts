@@ -1,5 +1,5 @@
 import type { Resource } from "../../resources/resource.ts";
-import type { SourceState } from "../build/port.ts";
+import type { SourceState } from "../builds/port.ts";
 import { type BuildStep, buildStep } from "./build-step.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";

@@ -1,9 +1,9 @@
 import { BerthError, messageOf } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Reason } from "../reason.ts";
+import { registryAuth } from "../secrets/registry-auth.ts";
 import type { ReconcilerContext } from "./context.ts";
 import type { DesiredApp } from "./desired.ts";
-import { registryAuth } from "./registry-auth.ts";
 
 export type PullStep =
   | { readonly type: "waiting"; readonly progress: Reason }

@@ -2,7 +2,7 @@ import type { AppSpec } from "../../resources/app.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { ReconcilerMemory } from "../../resources/status.ts";
 import type { Revision } from "../../store/store.ts";
-import type { SourceState } from "../build/port.ts";
+import type { SourceState } from "../builds/port.ts";
 import type { Ingress } from "../ingress/port.ts";
 import { type ModelDoor, usualDoor } from "../models/door.ts";
 import type { Reason } from "../reason.ts";

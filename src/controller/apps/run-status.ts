@@ -1,10 +1,10 @@
 import type { Resource } from "../../resources/resource.ts";
 import type { AppStatus, ReconcilerMemory } from "../../resources/status.ts";
-import type { SourceState } from "../build/port.ts";
+import type { SourceState } from "../builds/port.ts";
 import type { Reason } from "../reason.ts";
+import type { Mask } from "../secrets/mask.ts";
 import type { Seen } from "./complete.ts";
 import type { ReconcilerContext } from "./context.ts";
-import type { Mask } from "./mask.ts";
 import type { Plan } from "./plan/model.ts";
 import type { Resolved } from "./resolve.ts";
 import { findRevision, revisionStatus } from "./revisions.ts";

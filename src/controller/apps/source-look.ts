@@ -1,6 +1,6 @@
 import { BerthError } from "../../base/errors.ts";
 import { RETRIED_AT, type Resource } from "../../resources/resource.ts";
-import type { SourceState } from "../build/port.ts";
+import type { SourceState } from "../builds/port.ts";
 import type { Reason } from "../reason.ts";
 import { buildErrorCodes } from "./build-step.ts";
 import type { ReconcilerContext } from "./context.ts";

@@ -2,7 +2,7 @@ import { dirname, join } from "node:path";
 import { digestOf } from "../../base/canonical.ts";
 import { BerthError, messageOf } from "../../base/errors.ts";
 import { writeWhole } from "../../base/whole-files.ts";
-import { networkName } from "../apps/desired.ts";
+import { networkName } from "../engine-names.ts";
 import { COMPONENT, INSTANCE, SPEC_HASH } from "../labels.ts";
 import type {
   ContainerRuntime,

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { Store } from "../../store/store.ts";
-import { networkName } from "../apps/desired.ts";
+import { networkName } from "../engine-names.ts";
 import { INSTANCE } from "../labels.ts";
 import type { ContainerRuntime } from "../runtime/port.ts";
 import type { Ingress } from "./port.ts";

@@ -4,7 +4,7 @@ import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Change, Store } from "../../store/store.ts";
-import type { ControllerMetrics } from "../metrics.ts";
+import type { ControllerMetrics } from "../metrics/controller-metrics.ts";
 import type { ModelProgress } from "../port.ts";
 import { ReconcileLoop, type ReconcileResult } from "../reconcile-loop.ts";
 import type {

@@ -3,7 +3,7 @@ import { BerthError, isAbort } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
 import type { Change, Store } from "../../store/store.ts";
-import { networkName } from "../apps/desired.ts";
+import { networkName } from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
 import { INSTANCE } from "../labels.ts";
 import type { Reason } from "../reason.ts";

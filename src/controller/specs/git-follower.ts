@@ -1,10 +1,10 @@
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, delay, timestamp } from "../../base/clock.ts";
-import type { SpecsGit } from "../../base/config.ts";
 import { BerthError, isAbort, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
+import type { SpecsGit } from "../../config/config.ts";
 import type { Store } from "../../store/store.ts";
 import { gitCredential } from "../git/credential.ts";
 import type { GitClient, GitRemote } from "../git/port.ts";

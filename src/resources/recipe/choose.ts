@@ -1,5 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
-import { dockerfileNames } from "../../base/source-tree/dockerfile-names.ts";
+import { dockerfileNames } from "../../source-tree/dockerfile-names.ts";
 import type { BuildOptions } from "../app.ts";
 import type { GeneratedDockerfile } from "./dockerfile-text.ts";
 import { undecided } from "./failure.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import type { Caller } from "../../../src/assistant/caller.ts";
 import { SessionBusUi } from "../../../src/assistant/overlay/ui/session-bus-ui.ts";
-import { connectSessionBus } from "../../../src/base/session-bus/connect.ts";
+import { connectSessionBus } from "../../../src/dbus/connect.ts";
 import { OverlayClient } from "../../support/overlay-client.ts";
 import { callerAt } from "../../support/overlay-world.ts";
 import { PATIENT } from "../../support/patience.ts";

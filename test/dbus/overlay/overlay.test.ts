@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { serveOverlay } from "../../../src/assistant/overlay/bus.ts";
 import { Overlay } from "../../../src/assistant/overlay/overlay.ts";
 import { SessionBusUi } from "../../../src/assistant/overlay/ui/session-bus-ui.ts";
-import { connectSessionBus } from "../../../src/base/session-bus/connect.ts";
-import type { SessionBus } from "../../../src/base/session-bus/port.ts";
+import { connectSessionBus } from "../../../src/dbus/connect.ts";
+import type { SessionBus } from "../../../src/dbus/port.ts";
 import { BusWorld } from "../../support/bus-world.ts";
 import { CountingClock } from "../../support/counting-clock.ts";
 import { openDescriptors } from "../../support/inference-bus-world.ts";

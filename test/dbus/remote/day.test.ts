@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { BusValue } from "../../../src/base/session-bus/port.ts";
+import type { BusValue } from "../../../src/dbus/port.ts";
 import { AuthorizationServer } from "../../support/authorization-server.ts";
 import { BusTap } from "../../support/bus-tap.ts";
 import { Desktop, NOTES } from "../../support/desktop.ts";

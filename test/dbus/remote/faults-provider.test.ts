@@ -1,6 +1,6 @@
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { BusCallError } from "../../../src/base/session-bus/port.ts";
+import { BusCallError } from "../../../src/dbus/port.ts";
 import { TestAuthority } from "../../support/provider/certificates.ts";
 import { TestProvider } from "../../support/provider/test-provider.ts";
 import { redirect, refusal, type Turn } from "../../support/provider/turns.ts";

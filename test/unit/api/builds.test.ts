@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createClient } from "../../../src/client/client.ts";
+import { createClient } from "../../../src/client/rest/client.ts";
 import { errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
 
 let api: TestApi;

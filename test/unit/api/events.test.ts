@@ -1,7 +1,7 @@
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createClient } from "../../../src/client/client.ts";
-import type { WatchItem } from "../../../src/client/event-calls.ts";
+import { createClient } from "../../../src/client/rest/client.ts";
+import type { WatchItem } from "../../../src/client/rest/event-calls.ts";
 import { appStatus, errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
 
 let api: TestApi;

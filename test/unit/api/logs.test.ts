@@ -2,7 +2,7 @@ import { EventEmitter, once } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseSince } from "../../../src/api/routes/logs.ts";
 import { BerthError } from "../../../src/base/errors.ts";
-import { createClient } from "../../../src/client/client.ts";
+import { createClient } from "../../../src/client/rest/client.ts";
 import type { AppLogLine } from "../../../src/controller/port.ts";
 import { errorOf, openTestApi, putApp, type TestApi } from "../../support/api.ts";
 

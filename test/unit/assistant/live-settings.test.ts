@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { LiveSettings } from "../../../src/assistant/live-settings.ts";
-import { readCompanionFile } from "../../../src/base/companion-file.ts";
 import { silentLogger } from "../../../src/base/logger.ts";
+import { readCompanionFile } from "../../../src/config/companion-file.ts";
 
 let folder: string;
 let file: string;

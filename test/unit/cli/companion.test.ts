@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { BusCallError } from "../../../src/base/session-bus/port.ts";
+import { BusCallError } from "../../../src/dbus/port.ts";
 import { berth } from "../../support/cli.ts";
 import { companionCli, companionSession } from "../../support/companion-cli.ts";
 import { FakeCompanion } from "../../support/fake-companion.ts";

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { formatAge, formatDurationMs, formatTime } from "../../../src/cli/output/age.ts";
+import { formatAge, formatDurationMs, formatTime } from "../../../src/cli/age.ts";
+import { coloursFor } from "../../../src/cli/colours.ts";
 import { changeLines } from "../../../src/cli/output/changes.ts";
-import { coloursFor } from "../../../src/cli/output/colours.ts";
 import { displayWidth, onOneLine, truncateToWidth } from "../../../src/cli/output/display-width.ts";
 import { type Column, formatTable } from "../../../src/cli/output/table.ts";
 

@@ -10,8 +10,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { BusCallError } from "../../../src/base/session-bus/port.ts";
 import { consentChanges } from "../../../src/cli/companion/remote/consent-words.ts";
+import { BusCallError } from "../../../src/dbus/port.ts";
 import { berth, type CliOptions } from "../../support/cli.ts";
 import { FakeCompanion } from "../../support/fake-companion.ts";
 import { ScriptedRemote } from "../../support/scripted-remote.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import { coloursFor } from "../../../src/cli/colours.ts";
 import { showTools } from "../../../src/cli/companion/show-tools.ts";
-import { coloursFor } from "../../../src/cli/output/colours.ts";
 import { displayWidth } from "../../../src/cli/output/display-width.ts";
 
 const colours = coloursFor(false, { NO_COLOR: "1" }, false);

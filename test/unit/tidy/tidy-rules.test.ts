@@ -8,6 +8,8 @@ import {
   edgeProblems,
   environmentProblems,
   importsOf,
+  innerProblems,
+  innerRooms,
   nameProblems,
   portProblems,
   roomOf,
@@ -51,7 +53,8 @@ describe("importsOf", () => {
 
 test.each([
   ["src/api/routes/apps.ts", "api"],
-  ["src/main.ts", "main"],
+  ["src/server/main.ts", "server"],
+  ["src/client/bus/connect.ts", "client/bus"],
   ["src/base/clock.ts", "base"],
 ])("%s is in %s", (path, room) => {
   expect(roomOf(path)).toBe(room);
@@ -68,11 +71,13 @@ describe("rooms", () => {
     ["src/api/a.ts", "src/controller/report.ts"],
     ["src/api/a.ts", "src/cli/b.ts"],
     ["src/cli/a.ts", "src/store/store.ts"],
-    ["src/cli/verbs/get.ts", "src/main.ts"],
-    ["src/client/a.ts", "src/api/b.ts"],
+    ["src/cli/verbs/get.ts", "src/server/main.ts"],
+    ["src/client/rest/a.ts", "src/api/b.ts"],
+    ["src/client/rest/a.ts", "src/client/bus/b.ts"],
+    ["src/config/a.ts", "src/resources/b.ts"],
     ["src/assistant/a.ts", "src/resources/b.ts"],
     ["src/controller/a.ts", "src/assistant/b.ts"],
-    ["src/base/a.ts", "src/main.ts"],
+    ["src/base/a.ts", "src/server/main.ts"],
     ["src/unheard-of/a.ts", "src/base/b.ts"],
   ])("%s may not import %s", (from, to) => {
     const problems = edgeProblems(tree([from, to]));
@@ -85,11 +90,11 @@ describe("rooms", () => {
     ["src/api/routes/a.ts", "src/controller/runtime/port.ts"],
     ["src/api/a.ts", "src/controller/labels.ts"],
     ["src/api/a.ts", "src/store/store.ts"],
-    ["src/cli/verbs/up.ts", "src/main.ts"],
-    ["src/cli/verbs/restore.ts", "src/main.ts"],
-    ["src/cli/a.ts", "src/client/client.ts"],
+    ["src/cli/verbs/up.ts", "src/server/main.ts"],
+    ["src/cli/verbs/restore.ts", "src/server/main.ts"],
+    ["src/cli/a.ts", "src/client/rest/client.ts"],
     ["src/controller/a.ts", "src/controller/apps/b.ts"],
-    ["src/main.ts", "src/store/sqlite-store.ts"],
+    ["src/server/main.ts", "src/store/sqlite-store.ts"],
     ["src/assistant/a.ts", "src/base/b.ts"],
   ])("%s may import %s", (from, to) => {
     expect(edgeProblems(tree([from, to]))).toEqual([]);
@@ -98,6 +103,41 @@ describe("rooms", () => {
   test("an import of a file that is not there is told", () => {
     expect(edgeProblems(file('import { a } from "./gone.ts";'))[0]).toContain("src/base/gone.ts");
     expect(edgeProblems(file('import { a } from "./thing";'))[0]).toContain("end in .ts");
+  });
+});
+
+describe("the folders of controller/ and cli/", () => {
+  test.each([
+    ["src/controller/git/a.ts", "src/controller/apps/b.ts"],
+    ["src/controller/apps/a.ts", "src/controller/manager.ts"],
+    ["src/controller/labels.ts", "src/controller/apps/b.ts"],
+    ["src/controller/unheard-of/a.ts", "src/controller/labels.ts"],
+    ["src/cli/output/a.ts", "src/cli/verbs/b.ts"],
+    ["src/cli/io.ts", "src/cli/output/b.ts"],
+  ])("%s may not import %s", (from, to) => {
+    const problems = innerProblems(tree([from, to]));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toContain(from);
+  });
+
+  test.each([
+    ["src/controller/manager.ts", "src/controller/apps/b.ts"],
+    ["src/controller/apps/a.ts", "src/controller/labels.ts"],
+    ["src/controller/apps/a.ts", "src/controller/secrets/b.ts"],
+    ["src/controller/git/a.ts", "src/controller/runtime/port.ts"],
+    ["src/controller/apps/plan/a.ts", "src/controller/apps/b.ts"],
+    ["src/cli/verbs/a.ts", "src/cli/chat/b.ts"],
+    ["src/cli/program.ts", "src/cli/verbs/b.ts"],
+    ["src/api/a.ts", "src/api/routes/b.ts"],
+  ])("%s may import %s", (from, to) => {
+    expect(innerProblems(tree([from, to]))).toEqual([]);
+  });
+
+  test("no folder of a table may import one that imports it", () => {
+    for (const { folders } of Object.values(innerRooms))
+      for (const [folder, others] of Object.entries(folders))
+        for (const other of others)
+          expect(folders[other], `${folder} and ${other}`).not.toContain(folder);
   });
 });
 
@@ -112,7 +152,7 @@ describe("adapters and ports", () => {
   });
 
   test.each([
-    ["src/main.ts", "src/controller/runtime/docker.ts"],
+    ["src/server/main.ts", "src/controller/runtime/docker.ts"],
     ["src/controller/runtime/docker.ts", "src/controller/runtime/docker-logs.ts"],
     ["src/controller/apps/a.ts", "src/controller/runtime/port.ts"],
     ["src/store/sqlite-store.ts", "src/store/tokens.ts"],
@@ -214,7 +254,7 @@ describe("environment and printing", () => {
     "/** doc */ const { HOME } = process.env;",
   ])("%s is refused outside base/config.ts", (text) => {
     expect(environmentProblems(file(text))).toHaveLength(1);
-    expect(environmentProblems(file(text, "src/base/config.ts"))).toEqual([]);
+    expect(environmentProblems(file(text, "src/config/config.ts"))).toEqual([]);
   });
 
   test("comments may speak of it", () => {

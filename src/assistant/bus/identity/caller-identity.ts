@@ -1,7 +1,7 @@
-import type { BusConnection } from "../../../base/session-bus/connection.ts";
-import { closeFds } from "../../../base/session-bus/descriptors.ts";
-import type { BusDictionary, BusValue } from "../../../base/session-bus/port.ts";
-import { isDictionary, isList } from "../../../base/session-bus/values.ts";
+import type { BusConnection } from "../../../dbus/connection.ts";
+import { closeFds } from "../../../dbus/descriptors.ts";
+import type { BusDictionary, BusValue } from "../../../dbus/port.ts";
+import { isDictionary, isList } from "../../../dbus/values.ts";
 import type { Caller } from "../../caller.ts";
 import { callTheBus } from "../bus-calls.ts";
 import { BusFault } from "../bus-fault.ts";

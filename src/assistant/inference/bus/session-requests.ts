@@ -1,5 +1,5 @@
-import type { BusValue } from "../../../base/session-bus/port.ts";
 import { jsonFaultOf } from "../../../base/strict-json.ts";
+import type { BusValue } from "../../../dbus/port.ts";
 import { readOptions } from "../../bus/options.ts";
 import { AssistantError } from "../../errors.ts";
 import type { EmbedRequest, GenerateRequest, Guide } from "../service-port.ts";

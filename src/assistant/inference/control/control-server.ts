@@ -1,7 +1,7 @@
 import { chmod, rm } from "node:fs/promises";
 import Fastify, { type FastifyInstance } from "fastify";
-import { ConfigError } from "../../../base/config-error.ts";
 import type { Logger } from "../../../base/logger.ts";
+import { ConfigError } from "../../../config/config-error.ts";
 import { AssistantError } from "../../errors.ts";
 import { doorRoutes, type OpenDoors } from "./doors.ts";
 import { type ModelRoutesOptions, modelRoutes } from "./model-routes.ts";

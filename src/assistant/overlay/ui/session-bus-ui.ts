@@ -3,7 +3,7 @@ import {
   type BusValue,
   type BusVariant,
   type SessionBus,
-} from "../../../base/session-bus/port.ts";
+} from "../../../dbus/port.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
 import { AssistantError } from "../../errors.ts";
 import type { OverlayUi, SummonOptions } from "./port.ts";

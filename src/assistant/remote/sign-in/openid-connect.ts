@@ -1,6 +1,6 @@
 import * as oauth from "oauth4webapi";
 import type { Clock } from "../../../base/clock.ts";
-import type { SignInConfig } from "../../../base/sign-in-config.ts";
+import type { SignInConfig } from "../../../config/sign-in-config.ts";
 import { AssistantError } from "../../errors.ts";
 import type { OAuthSession } from "../vault/port.ts";
 import { codeFrom, onlyOne } from "./callback-parameters.ts";

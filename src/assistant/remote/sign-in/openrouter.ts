@@ -1,5 +1,5 @@
 import { calculatePKCECodeChallenge, generateRandomCodeVerifier } from "oauth4webapi";
-import type { SignInConfig } from "../../../base/sign-in-config.ts";
+import type { SignInConfig } from "../../../config/sign-in-config.ts";
 import { AssistantError } from "../../errors.ts";
 import type { OAuthSession } from "../vault/port.ts";
 import { codeFrom } from "./callback-parameters.ts";

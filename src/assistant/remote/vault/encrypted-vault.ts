@@ -1,8 +1,8 @@
 import { type Clock, delay, timestamp } from "../../../base/clock.ts";
 import type { Environment } from "../../../base/environment.ts";
 import type { Logger } from "../../../base/logger.ts";
-import type { SessionBus } from "../../../base/session-bus/port.ts";
 import type { Durability } from "../../../base/sqlite.ts";
+import type { SessionBus } from "../../../dbus/port.ts";
 import { AssistantError } from "../../errors.ts";
 import type { CredentialState, Protection } from "../port.ts";
 import { isBusy, storageFailure } from "../store/storage-failure.ts";

@@ -1,5 +1,5 @@
-import { sessionBusAddress } from "../../../base/session-bus/address.ts";
 import { timeLimit } from "../../../base/time-limit.ts";
+import { sessionBusAddress } from "../../../dbus/address.ts";
 import type { CliIo } from "../../io.ts";
 
 const ANSWER_MS_MAX = 5_000;

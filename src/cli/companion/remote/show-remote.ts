@@ -3,8 +3,8 @@ import {
   type ProviderRow,
   type RemoteReport,
 } from "../../../client/bus/remote-wire.ts";
-import { formatAge, formatTime } from "../../output/age.ts";
-import { colourOfStatus } from "../../output/colours.ts";
+import { formatAge, formatTime } from "../../age.ts";
+import { colourOfStatus } from "../../colours.ts";
 import { type Look, section } from "../../output/sections.ts";
 import { formatTable } from "../../output/table.ts";
 import { shownLine } from "../untrusted-text.ts";

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { canonicalJson } from "../../../base/canonical.ts";
-import type { AssistantSettings } from "../../../base/config.ts";
 import type { Environment } from "../../../base/environment.ts";
 import type { LogFormat } from "../../../base/logger.ts";
+import type { AssistantSettings } from "../../../config/config.ts";
 import type { AssistantIdentity } from "./control-answers.ts";
 
 /** What an assistant is started with, beside its settings. */

@@ -1,10 +1,10 @@
 import { untilAborted } from "../../../base/aborting.ts";
 import { isMusl, MUSL_NOTICE } from "../../../base/c-library.ts";
 import { type Clock, delay } from "../../../base/clock.ts";
-import type { AssistantSettings } from "../../../base/config.ts";
 import type { Environment } from "../../../base/environment.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
+import type { AssistantSettings } from "../../../config/config.ts";
 import { DaemonChild } from "../../daemons/daemon-child.ts";
 import { RestartPause } from "../../daemons/restart-pause.ts";
 import { assistantCommand, markOf, type Outfit, whose } from "./command.ts";

@@ -1,5 +1,5 @@
 import { type Clock, delay } from "../../../../base/clock.ts";
-import { BusCallError, type SessionBus } from "../../../../base/session-bus/port.ts";
+import { BusCallError, type SessionBus } from "../../../../dbus/port.ts";
 import { ToolAppError } from "../../tool-apps.ts";
 import { appWords } from "../app-words.ts";
 import type { Starter } from "./port.ts";

@@ -1,4 +1,4 @@
-import { BusCallError, type SessionBus } from "../../../../base/session-bus/port.ts";
+import { BusCallError, type SessionBus } from "../../../../dbus/port.ts";
 import { ToolAppError } from "../../tool-apps.ts";
 import type { Starter } from "./port.ts";
 

@@ -1,4 +1,4 @@
-import { compilePattern, type IgnorePattern } from "../../../../base/source-tree/ignore-pattern.ts";
+import { compilePattern, type IgnorePattern } from "../../../../source-tree/ignore-pattern.ts";
 
 /** Read in each folder, the second with the last word. */
 export const ignoreFileNames: readonly string[] = [".gitignore", ".berthignore"];

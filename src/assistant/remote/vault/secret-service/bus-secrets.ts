@@ -1,4 +1,4 @@
-import type { BusMethodCall, BusValue, SessionBus } from "../../../../base/session-bus/port.ts";
+import type { BusMethodCall, BusValue, SessionBus } from "../../../../dbus/port.ts";
 
 /** A call to the Secret Service, or to the bus itself. Rejects as SessionBus.call does. */
 export type SecretsCall = (

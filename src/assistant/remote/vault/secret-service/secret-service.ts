@@ -1,11 +1,11 @@
+import { timeLimit } from "../../../../base/time-limit.ts";
 import {
   BusCallError,
   type BusDictionary,
   type BusValue,
   type SessionBus,
-} from "../../../../base/session-bus/port.ts";
-import { isList, isVariant, textOf } from "../../../../base/session-bus/values.ts";
-import { timeLimit } from "../../../../base/time-limit.ts";
+} from "../../../../dbus/port.ts";
+import { isList, isVariant, textOf } from "../../../../dbus/values.ts";
 import { type FoundKey, KeyNotKeptError, type KeySource } from "../key-source.ts";
 import { MASTER_KEY_BYTES } from "../vault-key.ts";
 import { type SecretsCall, secretsAreServed, secretsCall } from "./bus-secrets.ts";

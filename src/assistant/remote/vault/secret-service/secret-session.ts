@@ -5,8 +5,8 @@ import {
   hkdfSync,
   randomBytes,
 } from "node:crypto";
-import type { BusValue } from "../../../../base/session-bus/port.ts";
-import { isList, isVariant, textOf } from "../../../../base/session-bus/values.ts";
+import type { BusValue } from "../../../../dbus/port.ts";
+import { isList, isVariant, textOf } from "../../../../dbus/values.ts";
 import type { SecretsCall } from "./bus-secrets.ts";
 
 const ALGORITHM = "dh-ietf1024-sha256-aes128-cbc-pkcs7";

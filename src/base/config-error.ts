@@ -1,8 +1,0 @@
-import { BerthError } from "./errors.ts";
-
-/** A setting that is wrong, or a config file that cannot be read: a usage error for the command line. */
-export class ConfigError extends BerthError {
-  constructor(message: string, hint?: string) {
-    super("invalid_request", message, { hint });
-  }
-}

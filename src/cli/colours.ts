@@ -1,0 +1,48 @@
+import picocolors from "picocolors";
+import type { Environment } from "../base/environment.ts";
+
+export type Colors = ReturnType<typeof picocolors.createColors>;
+
+/** Colours only where a person looks: a terminal, without NO_COLOR (https://no-color.org). */
+export function coloursFor(isTerminal: boolean, environment: Environment, wanted: boolean): Colors {
+  const refused = !wanted || Boolean(environment["NO_COLOR"]) || environment["TERM"] === "dumb";
+  return picocolors.createColors(isTerminal && !refused);
+}
+
+/** Green for what is as wanted, yellow for what is on its way, red for what needs a person. */
+export function colourOfStatus(colors: Colors, status: string): (text: string) => string {
+  switch (status.toLowerCase()) {
+    case "running":
+    case "ready":
+    case "ok":
+    case "applied":
+    case "stable":
+    case "created":
+    case "true":
+    case "connected":
+    case "watching":
+    case "following":
+    case "delivered":
+    case "succeeded":
+      return colors.green;
+    case "failed":
+    case "failing":
+    case "fail":
+    case "invalid":
+    case "conflict":
+    case "quarantined":
+    case "abandoned":
+    case "missing":
+    case "unreadable":
+    case "disconnected":
+      return colors.red;
+    case "stopped":
+    case "unchanged":
+    case "absent":
+    case "off":
+    case "cancelled":
+      return colors.dim;
+    default:
+      return colors.yellow;
+  }
+}

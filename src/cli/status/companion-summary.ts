@@ -1,0 +1,40 @@
+import type { Cli } from "../cli.ts";
+import { fields } from "../output/sections.ts";
+
+/** What the ready line says, as far as it is shown. */
+interface Ready {
+  readonly url: string;
+  readonly engine: string;
+  readonly upstream: string | null;
+  readonly bus_names: readonly string[];
+  readonly apps_dir: string;
+  readonly data_dir: string;
+  readonly version: string;
+}
+
+/** What a person wants to know after a start: where the companion is met, and what to try. */
+export async function printCompanionSummary(cli: Cli, ready: Ready): Promise<void> {
+  const { colours } = cli;
+  await cli.print(
+    [
+      "",
+      colours.bold(`Berth's companion ${ready.version} is up.`),
+      "",
+      fields([
+        ["Session bus", ready.bus_names.join(", ")],
+        ["OpenAI clients", `base URL ${ready.url}/v1, any API key`],
+        ["Models", ready.upstream === null ? ready.engine : `those of ${ready.upstream}`],
+        ["Apps", `sockets in ${ready.apps_dir}`],
+        ["Ledger", `${ready.data_dir}/ledger`],
+      ]),
+      "",
+      colours.bold("Try next:"),
+      "  bin/berth tools",
+      "  bin/berth call dev.berth.apps list_apps '{}'",
+      '  bin/berth search "words of a note of yours"',
+      `  bin/berth ledger verify --data-dir ${ready.data_dir}`,
+      "",
+      colours.dim("Ctrl-C ends it."),
+    ].join("\n"),
+  );
+}

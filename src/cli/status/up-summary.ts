@@ -1,0 +1,268 @@
+import { setTimeout } from "node:timers/promises";
+import { type Client, createClient } from "../../client/rest/client.ts";
+import { loadConfig } from "../../config/config.ts";
+import type { AppItem } from "../../resources/wire/apps.ts";
+import type { ModelView } from "../../resources/wire/models.ts";
+import type { SystemInfo } from "../../resources/wire/system.ts";
+import type { Cli } from "../cli.ts";
+import { colourOfStatus } from "../colours.ts";
+import { localToken, type ReadyFile } from "../connect.ts";
+import { allModels } from "../models/all-models.ts";
+import { fields } from "../output/sections.ts";
+import { formatTable } from "../output/table.ts";
+import { statusText } from "../views/models.ts";
+
+const APPS_READY_MS_MAX = 60_000;
+/** Without an ingress that leads to them they do not get Ready: this is for what else may be wrong. */
+const UNROUTED_READY_MS_MAX = 3_000;
+const LOOK_MS = 200;
+const ENGINE_LOOKS_MAX = 15;
+/** Caddy is up in half a second; a container of it on a busy machine takes seconds. */
+const INGRESS_LOOKS_MAX = 25;
+/** It opens its ledger first, which takes longer where that is long. */
+const ASSISTANT_LOOKS_MAX = 25;
+const DOCS_PATH = "/api/docs";
+
+type Ingress = SystemInfo["ingress"];
+type Assistant = SystemInfo["assistant"];
+type Companion = SystemInfo["companion"];
+
+/**
+ * What a person wants to know after a start: which apps run and where, how to reach and log in to the
+ * server, and what to try. Waits until each app that a file declares is Ready or has failed.
+ */
+export async function printSummary(
+  cli: Cli,
+  ready: ReadyFile,
+  password: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  const client = createClient({ baseUrl: ready.api, token: localToken(ready.data_dir) });
+  const { colours } = cli;
+  const hasEngine = await engineAnswers(client, signal);
+  const ingress = await settledIngress(client, signal);
+  const isRouting = ingress.ready || ingress.mode === "off";
+  const specs = await client.specs();
+  const declared = [
+    ...new Set(
+      specs.files
+        .flatMap((file) => file.resources)
+        .filter(({ kind }) => kind === "App")
+        .map(({ name }) => name),
+    ),
+  ];
+  if (hasEngine && declared.length > 0 && cli.io.outputIsTerminal)
+    await cli.print(
+      colours.dim(
+        `waiting for ${declared.length === 1 ? declared[0] : `${declared.length} apps`} ...`,
+      ),
+    );
+  // Failures show in the table, with their reasons.
+  await Promise.allSettled(
+    (hasEngine ? declared : []).map((name) =>
+      client.apps.waitReady(name, {
+        timeoutMs: isRouting ? APPS_READY_MS_MAX : UNROUTED_READY_MS_MAX,
+        signal,
+      }),
+    ),
+  );
+  if (signal.aborted) return;
+  const apps = await client.apps.listAll();
+  const problems = (await client.specs()).files.flatMap((file) =>
+    file.errors.map(
+      ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
+    ),
+  );
+  const info = await settledDaemons(client, signal);
+  const models = (await allModels(client)).filter(({ origin }) => origin !== "catalog");
+  await cli.print(
+    [
+      "",
+      colours.bold(`Berth ${ready.version} is up.`),
+      "",
+      ...(hasEngine ? [] : [colours.red(engineText(ready)), ""]),
+      appsText(cli, apps),
+      modelsText(cli, models),
+      ...(problems.length === 0 ? [] : [colours.red(problems.join("\n")), ""]),
+      fields([
+        ["API", ready.api],
+        ["Try it in a browser", `${ready.api}${DOCS_PATH}`],
+        ["Ingress", ingressText(info.ingress, cli)],
+        ["Models at", assistantText(info.assistant, cli)],
+        ...companionFields(info.companion, cli),
+        ["Log in", loginText(ready, password, cli)],
+        ["Specs folder", ready.specs_dir],
+      ]),
+      "",
+      colours.bold("Try next:"),
+      nextSteps(cli, ready, apps, models),
+      "",
+      colours.dim("Ctrl-C ends Berth; apps go on."),
+    ].join("\n"),
+  );
+}
+
+/** The server looks for its engine while it starts; that look may still be under way. */
+async function engineAnswers(client: Client, signal: AbortSignal): Promise<boolean> {
+  for (let look = 0; look < ENGINE_LOOKS_MAX; look += 1) {
+    const { runtime } = await client.health(signal);
+    if (runtime === "connected") return true;
+    await setTimeout(LOOK_MS, undefined, { signal });
+  }
+  return false;
+}
+
+/** Caddy is started, or taken over, while the server is up already. */
+async function settledIngress(client: Client, signal: AbortSignal): Promise<Ingress> {
+  for (let look = 1; ; look += 1) {
+    const { ingress } = await client.system.info();
+    if (ingress.ready || ingress.mode === "off" || look === INGRESS_LOOKS_MAX) return ingress;
+    await setTimeout(LOOK_MS, undefined, { signal });
+  }
+}
+
+/** The assistant is started beside the server, and takes a second; the companion is started after it. */
+async function settledDaemons(client: Client, signal: AbortSignal): Promise<SystemInfo> {
+  for (let look = 1; ; look += 1) {
+    const info = await client.system.info();
+    const { assistant, companion } = info;
+    const isSettled =
+      assistant.state !== "starting" && (assistant.url === null || companion.state !== "starting");
+    if (isSettled || look === ASSISTANT_LOOKS_MAX) return info;
+    await setTimeout(LOOK_MS, undefined, { signal });
+  }
+}
+
+function assistantText({ state, url, message }: Assistant, { colours }: Cli): string {
+  if (url !== null && state === "up" && message !== null)
+    return `${url}/v1; ${colours.yellow(message)}`;
+  if (url !== null) return `${url}/v1, for OpenAI clients with any API key`;
+  if (state === "off") return colours.yellow(message ?? "the assistant is off");
+  return colours.red(`not ready: ${message ?? "the assistant is starting"}`);
+}
+
+/** Nothing where there is no session bus, as on most servers, or where nobody wants one. */
+function companionFields(companion: Companion, { colours }: Cli): [string, string][] {
+  const { state, url, message } = companion;
+  if (state === "off" || state === "no_bus") return [];
+  const where = url === null ? "" : `${url}/v1, and dev.assistant.* on the session bus`;
+  if (state === "up") return [["Companion", where]];
+  if (state === "activated" || state === "foreign")
+    return [["Companion", [where, message].filter(Boolean).join("; ")]];
+  return [["Companion", colours.yellow(`not ready: ${message ?? "it is starting"}`)]];
+}
+
+function modelsText(cli: Cli, models: readonly ModelView[]): string {
+  if (models.length === 0)
+    return "No models yet: `bin/berth models ls --all` lists some, `bin/berth models pull ORG/NAME` gets one.\n";
+  return formatTable(
+    models,
+    [
+      { header: "MODEL", value: ({ name }) => name },
+      {
+        header: "STATUS",
+        value: (model) => statusText(model),
+        colour: (text, { status }) => colourOfStatus(cli.colours, status)(text),
+      },
+      { header: "ID", value: ({ id, name }) => (id === name ? "" : id), shrinks: true },
+      ...(models.some(({ error }) => error !== null)
+        ? [{ header: "MESSAGE", value: (model: ModelView) => model.error ?? "", shrinks: true }]
+        : []),
+    ],
+    { width: cli.io.columns },
+  );
+}
+
+function ingressText({ mode, ready, message }: Ingress, { colours }: Cli): string {
+  if (ready) return message;
+  return mode === "off" ? colours.yellow(message) : colours.red(`not ready: ${message}`);
+}
+
+function engineText(ready: ReadyFile): string {
+  return `The container engine at ${ready.docker_host} does not answer, so no app can run.\nBerth goes on as soon as it does; \`bin/berth doctor\` tells what is wrong.`;
+}
+
+function appsText(cli: Cli, apps: readonly AppItem[]): string {
+  if (apps.length === 0)
+    return "No apps yet: save a file in the specs folder, and Berth makes what it says.\n";
+  const table = formatTable(
+    apps,
+    [
+      { header: "APP", value: (app) => app.name },
+      {
+        header: "STATUS",
+        value: (app) => app.status,
+        colour: (text, app) => colourOfStatus(cli.colours, app.status)(text),
+      },
+      { header: "URL", value: (app) => app.url ?? "" },
+      ...(apps.some((app) => !app.ready)
+        ? [
+            {
+              header: "MESSAGE",
+              value: (app: AppItem) => (app.ready ? "" : app.message),
+              shrinks: true,
+            },
+          ]
+        : []),
+    ],
+    { width: cli.io.columns },
+  );
+  return table;
+}
+
+function loginText(ready: ReadyFile, password: string | undefined, cli: Cli): string[] {
+  const isLocal = /\/\/(127\.|localhost|\[::1\])/.test(ready.api);
+  const lines = ["not needed on this machine, for this user"];
+  if (password !== undefined)
+    lines.push(
+      `others: password ${cli.colours.bold(password)} (shown this once; BERTH_PASSWORD sets another)`,
+    );
+  lines.push(
+    isLocal
+      ? "from other machines: start with --listen 0.0.0.0:7776, or use an SSH tunnel"
+      : `from other machines: berth login ${ready.api}`,
+  );
+  return lines;
+}
+
+/** The command line looks where the environment says; a server that was started with a flag is not there. */
+function elsewhere({ io }: Cli, { data_dir: dataDir }: ReadyFile): [string, string][] {
+  const { environment, workingDirectory } = io;
+  const usual = loadConfig({ flags: {}, environment, workingDirectory }).dataDir;
+  return dataDir === usual
+    ? []
+    : [["in other terminals, so that berth is found", `export BERTH_DATA_DIR=${dataDir}`]];
+}
+
+function nextSteps(
+  cli: Cli,
+  ready: ReadyFile,
+  apps: readonly AppItem[],
+  models: readonly ModelView[],
+): string {
+  const app = apps.find(({ ready: isReady, url }) => isReady && url !== null) ?? apps[0];
+  const steps = [
+    ...elsewhere(cli, ready),
+    ...(app?.url ? [["see the app answer", `curl ${app.url}`]] : []),
+    ["all that runs", "bin/berth get apps"],
+    ...(app === undefined ? [] : [["what it writes", `bin/berth logs ${app.name} -f`]]),
+    ...(app === undefined ? [] : [["all about it", `bin/berth describe ${app.name}`]]),
+    ["change it", `edit a file in ${ready.specs_dir} and save it`],
+    ["build a folder, and serve it", "bin/berth deploy examples/hello --name page"],
+    ["more apps", "bin/berth templates"],
+    modelStep(models),
+  ] as const;
+  const width = Math.max(...steps.map(([, command]) => command?.length ?? 0));
+  return steps
+    .map(([meaning, command]) => `  ${cli.colours.cyan((command ?? "").padEnd(width))}  ${meaning}`)
+    .join("\n");
+}
+
+function modelStep(models: readonly ModelView[]): [string, string] {
+  const able = models.filter(({ kind }) => kind !== "embedding");
+  const running = able.find(({ running: isRunning }) => isRunning);
+  if (running !== undefined) return ["talk to a model", `bin/berth chat ${running.name}`];
+  const whole = able.find(({ status }) => status === "ready");
+  if (whole !== undefined) return ["load a model", `bin/berth models start ${whole.name}`];
+  return ["models to have", "bin/berth models ls --all"];
+}

@@ -1,0 +1,232 @@
+import type {
+  AppDetails,
+  AppList,
+  AppLogs,
+  CreateAppBody,
+  DeployBody,
+  DryRunReport,
+  FromTemplateBody,
+  LogLineView,
+  PatchAppBody,
+  PlanView,
+  RevisionList,
+  SourceDeployConfig,
+} from "../../resources/wire/apps.ts";
+import { ApiError } from "./api-error.ts";
+import { streamedForm } from "./multipart.ts";
+import { readEvents } from "./server-sent-events.ts";
+import {
+  decode,
+  type Query,
+  type RequestOptions,
+  readJson,
+  segment,
+  type Transport,
+} from "./transport.ts";
+
+export interface WriteOptions {
+  /** Answer when the app is Ready, or has failed, for this write; the call then throws ApiError 409. */
+  readonly wait?: boolean;
+  /** How long the server waits at most, such as 60s (its default); no longer than 4m. */
+  readonly timeout?: string;
+  /** Work out what would happen, and change nothing. */
+  readonly dryRun?: boolean;
+  /** Take fields over from the spec files that own them. */
+  readonly force?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/** What a write of an app came to. */
+export type AppWrite =
+  | {
+      readonly dryRun: false;
+      readonly app: AppDetails;
+      /** With `wait`: the time was over before the app was Ready or had failed. */
+      readonly timedOut: boolean;
+      /** False where the app was already as asked, and nothing was written. */
+      readonly accepted: boolean;
+    }
+  | { readonly dryRun: true; readonly report: DryRunReport };
+
+export interface LogQuery {
+  /** Lines from the end: 1 to 10000, default 100. */
+  readonly tail?: number;
+  /** A duration back from now (10m), an RFC 3339 time or Unix seconds. */
+  readonly since?: string;
+  readonly signal?: AbortSignal;
+}
+
+export function appCalls(transport: Transport) {
+  const write = async (
+    method: string,
+    path: string,
+    options: WriteOptions,
+    body?: unknown,
+    query: Query = {},
+    upload: Pick<RequestOptions, "stream" | "headers"> = {},
+  ): Promise<AppWrite> => {
+    const response = await transport.send(method, path, {
+      query: {
+        ...query,
+        wait: options.wait === true ? true : undefined,
+        timeout: options.timeout,
+        dry_run: options.dryRun === true ? true : undefined,
+        force: options.force === true ? true : undefined,
+      },
+      ...(body === undefined ? {} : { body }),
+      ...upload,
+      signal: options.signal,
+    });
+    if (options.dryRun === true) {
+      return { dryRun: true, report: await readJson<DryRunReport>(response) };
+    }
+    return {
+      dryRun: false,
+      app: await readJson<AppDetails>(response),
+      timedOut: response.headers.get("x-berth-wait") === "timed-out",
+      accepted: response.headers.get("x-berth-changed") !== "false",
+    };
+  };
+
+  return {
+    list: (
+      query: { limit?: number; offset?: number; status?: string; signal?: AbortSignal } = {},
+    ): Promise<AppList> =>
+      transport.json("GET", "/api/apps", {
+        query: { limit: query.limit, offset: query.offset, status: query.status },
+        signal: query.signal,
+      }),
+
+    /** Every app, page after page. */
+    async listAll(signal?: AbortSignal): Promise<AppList["apps"]> {
+      const apps: AppList["apps"] = [];
+      for (;;) {
+        const page: AppList = await transport.json("GET", "/api/apps", {
+          query: { limit: 1000, offset: apps.length },
+          signal,
+        });
+        apps.push(...page.apps);
+        if (page.apps.length === 0 || apps.length >= page.total) return apps;
+      }
+    },
+
+    get: (name: string, signal?: AbortSignal): Promise<AppDetails> =>
+      transport.json("GET", at(name), { signal }),
+
+    /**
+     * Waits until the app is Ready for its newest generation, or for `generation` where that is given.
+     * `timedOut` tells that `timeoutMs` was over first. Throws ApiError 409 with the reason when the app has failed.
+     */
+    async waitReady(
+      name: string,
+      options: { timeoutMs: number; generation?: number; signal?: AbortSignal },
+    ): Promise<{ app: AppDetails; timedOut: boolean }> {
+      const deadlineMs = Date.now() + options.timeoutMs;
+      for (;;) {
+        // fetch gives up on an answer after five minutes, so a longer wait is made of several.
+        const leftMs = Math.max(0, Math.min(deadlineMs - Date.now(), 120_000));
+        const response = await transport.send("GET", at(name), {
+          query: { wait: true, timeout: `${leftMs}ms`, generation: options.generation },
+          signal: options.signal,
+        });
+        const app = await readJson<AppDetails>(response);
+        if (response.headers.get("x-berth-wait") !== "timed-out") return { app, timedOut: false };
+        if (Date.now() >= deadlineMs) return { app, timedOut: true };
+      }
+    },
+
+    /** True once the app is gone, false when `timeoutMs` was over first. */
+    async waitDeleted(
+      name: string,
+      options: { timeoutMs: number; signal?: AbortSignal },
+    ): Promise<boolean> {
+      const deadlineMs = Date.now() + options.timeoutMs;
+      for (;;) {
+        const leftMs = Math.max(0, Math.min(deadlineMs - Date.now(), 120_000));
+        try {
+          await transport.send("GET", at(name), {
+            query: { wait: "deleted", timeout: `${leftMs}ms` },
+            signal: options.signal,
+          });
+        } catch (error) {
+          if (error instanceof ApiError && error.status === 404) return true;
+          throw error;
+        }
+        if (Date.now() >= deadlineMs) return false;
+      }
+    },
+
+    create: (body: CreateAppBody, options: WriteOptions = {}) =>
+      write("POST", "/api/apps", options, body),
+    fromTemplate: (body: FromTemplateBody, options: WriteOptions = {}) =>
+      write("POST", "/api/apps/from-template", options, body),
+    patch: (name: string, body: PatchAppBody, options: WriteOptions = {}) =>
+      write("PATCH", at(name), options, body),
+    delete: (name: string, options: WriteOptions & { deleteVolumes?: boolean } = {}) =>
+      write("DELETE", at(name), options, undefined, {
+        delete_volumes: options.deleteVolumes === true ? true : undefined,
+      }),
+    deploy: (name: string, body: DeployBody, options: WriteOptions = {}) =>
+      write("POST", at(name, "/deploy"), options, body),
+    /** Makes the app, or changes it. `source` is a gzipped tar archive, sent as it comes. */
+    deploySource: (
+      config: SourceDeployConfig,
+      source: AsyncIterable<Uint8Array>,
+      options: WriteOptions = {},
+    ): Promise<AppWrite> => {
+      const { contentType, stream } = streamedForm(config, source);
+      const headers = { "content-type": contentType };
+      return write("POST", "/api/deploy", options, undefined, {}, { stream, headers });
+    },
+    start: (name: string, options: WriteOptions = {}) => write("POST", at(name, "/start"), options),
+    stop: (name: string, options: WriteOptions = {}) => write("POST", at(name, "/stop"), options),
+    restart: (name: string, options: WriteOptions = {}) =>
+      write("POST", at(name, "/restart"), options),
+    retry: (name: string, options: WriteOptions = {}) => write("POST", at(name, "/retry"), options),
+    rollback: (name: string, revision?: number, options: WriteOptions = {}) =>
+      write("POST", at(name, "/rollback"), options, revision === undefined ? {} : { revision }),
+
+    revisions: (name: string, signal?: AbortSignal): Promise<RevisionList> =>
+      transport.json("GET", at(name, "/revisions"), { signal }),
+    /** What the next reconcile would do. */
+    plan: (name: string, signal?: AbortSignal): Promise<PlanView> =>
+      transport.json("GET", at(name, "/plan"), { signal }),
+
+    logs: (name: string, query: LogQuery = {}): Promise<AppLogs> =>
+      transport.json("GET", at(name, "/logs"), {
+        query: { tail: query.tail, since: query.since },
+        signal: query.signal,
+      }),
+    async logText(name: string, query: LogQuery = {}): Promise<string> {
+      const response = await transport.send("GET", at(name, "/logs"), {
+        query: { tail: query.tail, since: query.since },
+        accept: "text/plain",
+        signal: query.signal,
+      });
+      return response.text();
+    },
+    /** The last lines, then every new one, until the signal aborts or the server ends. */
+    async *followLogs(name: string, query: LogQuery = {}): AsyncGenerator<LogLineView> {
+      const response = await transport.send("GET", at(name, "/logs"), {
+        query: { tail: query.tail, since: query.since, follow: true },
+        accept: "text/event-stream",
+        signal: query.signal,
+      });
+      for await (const event of readEvents(response)) {
+        if (event.event === "error") throw new ApiError(503, errorOf(event.data));
+        if (event.event === undefined || event.event === "line") {
+          yield decode<LogLineView>(event.data);
+        }
+      }
+    },
+  };
+}
+
+function at(name: string, rest = ""): string {
+  return `/api/apps/${segment(name)}${rest}`;
+}
+
+function errorOf(data: string): string {
+  const body = decode<{ error?: unknown }>(data);
+  return typeof body.error === "string" ? body.error : "the log stream ended with an error";
+}

@@ -1,0 +1,57 @@
+import type {
+  BuildList,
+  BuildLogView,
+  BuildView,
+  UploadedArchiveView,
+} from "../../resources/wire/builds.ts";
+import { ApiError } from "./api-error.ts";
+import { readEvents } from "./server-sent-events.ts";
+import { decode, segment, type Transport } from "./transport.ts";
+
+export function buildCalls(transport: Transport) {
+  return {
+    /** Newest first. */
+    list: (app: string, query: { limit?: number; signal?: AbortSignal } = {}): Promise<BuildList> =>
+      transport.json("GET", at(app), { query: { limit: query.limit }, signal: query.signal }),
+    get: (app: string, id: number, signal?: AbortSignal): Promise<BuildView> =>
+      transport.json("GET", at(app, id), { signal }),
+    log: (app: string, id: number, signal?: AbortSignal): Promise<BuildLogView> =>
+      transport.json("GET", at(app, id, "/log"), { signal }),
+    /** Every line so far, then every new one; returns the build when it has ended, or undefined where the server ended first. */
+    async *followLog(
+      app: string,
+      id: number,
+      signal?: AbortSignal,
+    ): AsyncGenerator<string, BuildView | undefined> {
+      const response = await transport.send("GET", at(app, id, "/log"), {
+        query: { follow: true },
+        accept: "text/event-stream",
+        signal,
+      });
+      for await (const event of readEvents(response)) {
+        if (event.event === "end") return decode<BuildView>(event.data);
+        if (event.event === "error") {
+          throw new ApiError(503, decode<{ error: string }>(event.data).error);
+        }
+        if (event.event === "line") yield decode<{ message: string }>(event.data).message;
+      }
+      return undefined;
+    },
+    cancel: (app: string, id: number): Promise<BuildView> =>
+      transport.json("POST", at(app, id, "/cancel")),
+    /** Uploads a gzipped tar archive, which `source.archive` can name then. */
+    upload: (
+      archive: AsyncIterable<Uint8Array>,
+      signal?: AbortSignal,
+    ): Promise<UploadedArchiveView> =>
+      transport.json("PUT", "/api/archives", {
+        stream: archive,
+        headers: { "content-type": "application/gzip" },
+        signal,
+      }),
+  };
+}
+
+function at(app: string, id?: number, rest = ""): string {
+  return `/api/apps/${segment(app)}/builds${id === undefined ? "" : `/${id}`}${rest}`;
+}

@@ -1,0 +1,167 @@
+import { type Kind, plurals } from "../../resources/kinds.ts";
+import type {
+  CreatedToken,
+  CreateTokenBody,
+  LoginAnswer,
+  TokenList,
+  TokenView,
+} from "../../resources/wire/auth.ts";
+import type {
+  ApplyAnswer,
+  ApplyBody,
+  CreateSecretBody,
+  DeletedView,
+  PatchSecretBody,
+  PutSecretBody,
+  ResourceList,
+  ResourceView,
+  SecretList,
+  SecretView,
+  TemplateList,
+  TemplateView,
+} from "../../resources/wire/resources.ts";
+import type {
+  Health,
+  PruneAnswer,
+  SpecsGitView,
+  SpecsView,
+  SystemConfig,
+  SystemInfo,
+} from "../../resources/wire/system.ts";
+import { appCalls } from "./app-calls.ts";
+import { buildCalls } from "./build-calls.ts";
+import { eventCalls } from "./event-calls.ts";
+import { modelCalls } from "./model-calls.ts";
+import { type ClientOptions, segment, Transport } from "./transport.ts";
+import { webhookCalls } from "./webhook-calls.ts";
+
+export type Client = ReturnType<typeof createClient>;
+
+/**
+ * Every route of the REST API, typed. Calls throw ApiError for what the server refuses and
+ * BerthError `server_unreachable` where no server answers; an aborted signal rejects with its reason.
+ */
+export function createClient(options: ClientOptions) {
+  const transport = new Transport(options);
+  const get = <T>(path: string, signal?: AbortSignal): Promise<T> =>
+    transport.json<T>("GET", path, { signal });
+
+  return {
+    /** The server's origin. */
+    origin: transport.origin,
+    apps: appCalls(transport),
+    builds: buildCalls(transport),
+    events: eventCalls(transport),
+    models: modelCalls(transport),
+    webhooks: webhookCalls(transport),
+
+    health: (signal?: AbortSignal): Promise<Health> => get("/api/health", signal),
+
+    auth: {
+      login: (password: string): Promise<LoginAnswer> =>
+        transport.json("POST", "/api/auth/login", { body: { password } }),
+      /** Ends the token that this client uses. */
+      async logout(): Promise<void> {
+        await transport.send("POST", "/api/auth/logout");
+      },
+      /** Who the token of this client belongs to. */
+      whoami: (): Promise<TokenView> => get("/api/auth/whoami"),
+      tokens: (): Promise<TokenList> => get("/api/auth/tokens"),
+      createToken: (body: CreateTokenBody): Promise<CreatedToken> =>
+        transport.json("POST", "/api/auth/tokens", { body }),
+      /** By id or by name. */
+      async revokeToken(id: string): Promise<void> {
+        await transport.send("DELETE", `/api/auth/tokens/${segment(id)}`);
+      },
+    },
+
+    templates: {
+      list: (): Promise<TemplateList> => get("/api/templates"),
+      get: (id: string): Promise<TemplateView> => get(`/api/templates/${segment(id)}`),
+    },
+
+    secrets: {
+      list: (): Promise<SecretList> => get("/api/secrets"),
+      get: (name: string): Promise<SecretView> => get(`/api/secrets/${segment(name)}`),
+      create: (body: CreateSecretBody): Promise<SecretView> =>
+        transport.json("POST", "/api/secrets", { body }),
+      /** Makes it, or replaces all of its values. */
+      put: (
+        name: string,
+        body: PutSecretBody,
+        write: { force?: boolean } = {},
+      ): Promise<SecretView> =>
+        transport.json("PUT", `/api/secrets/${segment(name)}`, {
+          body,
+          query: forced(write.force),
+        }),
+      /** Sets some values; null takes one away. */
+      patch: (
+        name: string,
+        body: PatchSecretBody,
+        write: { force?: boolean } = {},
+      ): Promise<SecretView> =>
+        transport.json("PATCH", `/api/secrets/${segment(name)}`, {
+          body,
+          query: forced(write.force),
+        }),
+      delete: (name: string, write: { force?: boolean } = {}): Promise<DeletedView> =>
+        transport.json("DELETE", `/api/secrets/${segment(name)}`, { query: forced(write.force) }),
+    },
+
+    /** Every kind, in the form of its manifest. */
+    resources: {
+      list: (kind: Kind, signal?: AbortSignal): Promise<ResourceList> =>
+        get(`/api/resources/${plurals[kind]}`, signal),
+      get: (kind: Kind, name: string, signal?: AbortSignal): Promise<ResourceView> =>
+        get(`/api/resources/${plurals[kind]}/${segment(name)}`, signal),
+      delete: (
+        kind: Kind,
+        name: string,
+        write: { force?: boolean; deleteVolumes?: boolean; dryRun?: boolean } = {},
+      ): Promise<DeletedView> =>
+        transport.json("DELETE", `/api/resources/${plurals[kind]}/${segment(name)}`, {
+          query: {
+            ...forced(write.force),
+            delete_volumes: write.deleteVolumes === true ? true : undefined,
+            dry_run: write.dryRun === true ? true : undefined,
+          },
+        }),
+    },
+
+    /** Applies manifests, all or none. With `dry_run` it is what `berth diff` shows. */
+    apply: (body: ApplyBody, signal?: AbortSignal): Promise<ApplyAnswer> =>
+      transport.json("POST", "/api/apply", { body, signal }),
+
+    specs: (): Promise<SpecsView> => get("/api/specs"),
+    /** Has the repository of the specs looked at now; the state tells how that went. */
+    syncSpecs: (): Promise<SpecsGitView> => transport.json("POST", "/api/specs/sync"),
+    /** Lets the deletions that wait for a person go ahead. */
+    prune: (): Promise<PruneAnswer> =>
+      transport.json("POST", "/api/specs/prune", { body: { confirm: true } }),
+
+    system: {
+      info: (signal?: AbortSignal): Promise<SystemInfo> => get("/api/system/info", signal),
+      config: (): Promise<SystemConfig> => get("/api/system/config"),
+    },
+
+    /** A consistent copy of the store, as a stream of bytes. */
+    async backup(signal?: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+      const response = await transport.send("POST", "/api/backup", {
+        accept: "application/octet-stream",
+        signal,
+      });
+      return response.body ?? new ReadableStream<Uint8Array>();
+    },
+
+    openapi: (): Promise<Record<string, unknown>> => get("/api/openapi.json"),
+    async metrics(): Promise<string> {
+      const response = await transport.send("GET", "/metrics", { accept: "text/plain" });
+      return response.text();
+    },
+  };
+}
+
+function forced(force: boolean | undefined): { force: true | undefined } {
+  return { force: force === true ? true : undefined };
+}

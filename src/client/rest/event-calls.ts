@@ -1,0 +1,54 @@
+import type { Kind } from "../../resources/kinds.ts";
+import type { AuditList, ChangeView, EventList } from "../../resources/wire/events.ts";
+import { readEvents } from "./server-sent-events.ts";
+import { decode, type Transport } from "./transport.ts";
+
+export interface EventFilter {
+  readonly kind?: Kind;
+  readonly name?: string;
+  readonly limit?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** `reset`: changes were lost on the way; list what you show again, then go on. */
+export type WatchItem =
+  | ({ readonly reset: false } & ChangeView)
+  | { readonly reset: true; readonly sequence: number };
+
+export function eventCalls(transport: Transport) {
+  return {
+    /** Newest first. */
+    list: (filter: EventFilter = {}): Promise<EventList> =>
+      transport.json("GET", "/api/events", {
+        query: { format: "list", kind: filter.kind, name: filter.name, limit: filter.limit },
+        signal: filter.signal,
+      }),
+
+    /**
+     * Changes and events from now on, or from after `lastEventId` (a sequence). Ends when the server
+     * ends; call again with the last sequence seen to go on without a gap.
+     */
+    async *watch(
+      options: { kind?: Kind; name?: string; lastEventId?: number; signal?: AbortSignal } = {},
+    ): AsyncGenerator<WatchItem> {
+      const response = await transport.send("GET", "/api/events", {
+        query: { kind: options.kind, name: options.name },
+        accept: "text/event-stream",
+        ...(options.lastEventId === undefined
+          ? {}
+          : { headers: { "last-event-id": String(options.lastEventId) } }),
+        signal: options.signal,
+      });
+      for await (const event of readEvents(response)) {
+        if (event.event === "reset") yield { reset: true, sequence: Number(event.id ?? 0) };
+        else yield { reset: false, ...decode<ChangeView>(event.data) };
+      }
+    },
+
+    audit: (filter: EventFilter & { before?: number } = {}): Promise<AuditList> =>
+      transport.json("GET", "/api/audit", {
+        query: { kind: filter.kind, name: filter.name, limit: filter.limit, before: filter.before },
+        signal: filter.signal,
+      }),
+  };
+}

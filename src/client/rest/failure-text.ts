@@ -1,0 +1,53 @@
+import { BerthError, messageOf } from "../../base/errors.ts";
+import { ApiError } from "./api-error.ts";
+
+/** Returns what happened, and the command to try next if there is one, for a person or an assistant. */
+export function describeFailure(error: unknown): { message: string; hint: string | undefined } {
+  return { message: messageFor(error), hint: hintOf(error) };
+}
+
+/** The API's hints name its routes and parameters; at a terminal those of the verbs help. */
+const spoken: readonly (readonly [pattern: RegExp, words: string])[] = [
+  [/send \?force=true/g, "use --force"],
+  [/ Get one with POST \/api\/auth\/login.*$/s, ""],
+  [/See GET \/api\/apps\/([^/\s.]+)\/revisions/g, "See `berth describe $1`"],
+  [/See GET \/api\/apps\/([^/\s.]+) and its logs/g, "See `berth describe $1` and `berth logs $1`"],
+  [/See GET \/api\/llm\/models\/([^/\s.]+)/g, "See `berth models show $1`"],
+  [/See GET \/api\/(apps|secrets|templates|models)(?=[.\s]|$)/g, "See `berth get $1`"],
+];
+
+function messageFor(error: unknown): string {
+  if (!(error instanceof ApiError)) return messageOf(error);
+  let text = error.message;
+  for (const [pattern, words] of spoken) text = text.replace(pattern, words);
+  return text;
+}
+
+function hintOf(error: unknown): string | undefined {
+  if (!(error instanceof BerthError)) return undefined;
+  if (error.hint !== undefined) return error.hint;
+  if (!(error instanceof ApiError)) return undefined;
+  switch (error.code) {
+    case "not_found":
+      // A message that names what there is needs no list of kinds.
+      return /did you mean|`berth |The newest is/i.test(messageFor(error))
+        ? undefined
+        : "`berth get KIND` lists what there is; kinds: apps, models, templates, secrets";
+    case "unauthorized":
+      return "`berth login URL`, or set BERTH_TOKEN";
+    case "forbidden":
+      return "use a token with a wider scope: `berth token create NAME --scope write`";
+    case "too_many_requests":
+      return error.retryAfterSeconds === undefined
+        ? undefined
+        : `the same again in ${error.retryAfterSeconds} s`;
+    case "engine_unreachable":
+      return "`berth doctor` tells what is wrong with the container engine";
+    case "assistant_unreachable":
+      return "`berth status` and `berth doctor` tell what the assistant does";
+    case "internal":
+      return "`berth doctor`, and the server's log";
+    default:
+      return undefined;
+  }
+}

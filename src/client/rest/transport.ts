@@ -1,0 +1,157 @@
+import { BerthError, isAbort } from "../../base/errors.ts";
+import { ApiError } from "./api-error.ts";
+
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+export interface RequestOptions {
+  readonly query?: Query;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Sent as it comes; its type stands in `headers`. */
+  readonly stream?: AsyncIterable<Uint8Array>;
+  readonly accept?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface ClientOptions {
+  /** The server's origin, such as http://127.0.0.1:7776. */
+  readonly baseUrl: string;
+  readonly token?: string | undefined;
+  readonly fetch?: typeof globalThis.fetch;
+}
+
+/** Sends requests, and turns every answer but 2xx into an ApiError. */
+export class Transport {
+  readonly #base: URL;
+  readonly #token: string | undefined;
+  readonly #fetch: typeof globalThis.fetch;
+
+  constructor(options: ClientOptions) {
+    this.#base = parseBase(options.baseUrl);
+    this.#token = options.token;
+    this.#fetch = options.fetch ?? globalThis.fetch;
+  }
+
+  get origin(): string {
+    return this.#base.origin;
+  }
+
+  /** `path` is already encoded. Throws ApiError, and BerthError `server_unreachable` where nothing answers. */
+  async send(method: string, path: string, options: RequestOptions = {}): Promise<Response> {
+    const url = new URL(`${this.#base.pathname.replace(/\/$/, "")}${path}`, this.#base);
+    for (const [key, value] of Object.entries(options.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(key, String(value));
+    }
+    const headers = new Headers(options.headers);
+    headers.set("accept", options.accept ?? "application/json");
+    if (this.#token !== undefined) headers.set("authorization", `Bearer ${this.#token}`);
+    if (options.body !== undefined) headers.set("content-type", "application/json");
+    const body = options.body === undefined ? null : JSON.stringify(options.body);
+    let response: Response;
+    try {
+      response = await this.#fetch(url, {
+        method,
+        headers,
+        ...(options.stream === undefined
+          ? { body }
+          : { body: ReadableStream.from(options.stream), duplex: "half" as const }),
+        ...(options.signal ? { signal: options.signal } : {}),
+      });
+    } catch (error) {
+      if (isAbort(error) || options.signal?.aborted === true) throw error;
+      throw unreachable(this.#base.origin, error);
+    }
+    if (!response.ok) throw await toApiError(response);
+    return response;
+  }
+
+  async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+    const response = await this.send(method, path, options);
+    return readJson<T>(response);
+  }
+}
+
+/** The body, as the schema of its route says. */
+export async function readJson<T>(response: Response): Promise<T> {
+  return decode<T>(await response.text());
+}
+
+/**
+ * JSON of the server in the shape that both sides take from `resources/wire`. It is not validated
+ * here: a newer server may add fields, and an older client has to live with them.
+ */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the shape
+export function decode<T>(text: string): T {
+  try {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the server serializes with the same schema
+    return JSON.parse(text) as T;
+  } catch (error) {
+    throw new BerthError("internal", "the server's answer is not JSON", {
+      hint: "check that the URL is that of a Berth server",
+      cause: error,
+    });
+  }
+}
+
+/** One segment of a path: a name with a slash in it stays one segment. */
+export function segment(name: string): string {
+  // A dot segment would be resolved away by URL, even when percent-encoded once.
+  if (name === "" || name === "." || name === "..") {
+    throw new BerthError("invalid_request", `"${name}" is not a name`);
+  }
+  return encodeURIComponent(name);
+}
+
+function parseBase(baseUrl: string): URL {
+  const url = URL.parse(baseUrl) ?? undefined;
+  if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:")) {
+    throw new BerthError("invalid_request", `"${baseUrl}" is not the URL of a server`, {
+      hint: "write it as http://127.0.0.1:7776",
+    });
+  }
+  return url;
+}
+
+function unreachable(origin: string, cause: unknown): BerthError {
+  const reason = cause instanceof Error ? reasonOf(cause) : "no answer";
+  return new BerthError("server_unreachable", `no Berth server answers at ${origin}: ${reason}`, {
+    hint: "start one with `berth up`, or name another with --url or BERTH_URL",
+    cause,
+  });
+}
+
+/** fetch hides the reason in `cause`, sometimes below an AggregateError for IPv4 and IPv6. */
+function reasonOf(error: Error): string {
+  const cause: unknown = error.cause;
+  if (cause instanceof AggregateError && cause.errors[0] instanceof Error) {
+    return cause.errors[0].message;
+  }
+  return cause instanceof Error && cause.message !== "" ? cause.message : error.message;
+}
+
+async function toApiError(response: Response): Promise<ApiError> {
+  const text = await response.text().catch(() => "");
+  const retryAfter = Number(response.headers.get("retry-after"));
+  return new ApiError(
+    response.status,
+    errorText(text) ?? `the server answered ${response.status} ${response.statusText}`.trim(),
+    {
+      code: response.headers.get("x-error-code") ?? undefined,
+      requestId: response.headers.get("x-request-id") ?? undefined,
+      retryAfterSeconds: retryAfter > 0 ? retryAfter : undefined,
+    },
+  );
+}
+
+function errorText(text: string): string | undefined {
+  try {
+    const body: unknown = JSON.parse(text);
+    if (typeof body === "object" && body !== null && "error" in body) {
+      return typeof body.error === "string" ? body.error : undefined;
+    }
+  } catch {
+    // A proxy in between answers HTML; its status has to do.
+  }
+  return undefined;
+}

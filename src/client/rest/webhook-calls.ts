@@ -1,0 +1,33 @@
+import type {
+  CreatedWebhook,
+  CreateWebhookBody,
+  DeliveryList,
+  DeliveryView,
+  WebhookList,
+  WebhookView,
+} from "../../resources/wire/webhooks.ts";
+import { segment, type Transport } from "./transport.ts";
+
+export function webhookCalls(transport: Transport) {
+  return {
+    list: (): Promise<WebhookList> => transport.json("GET", "/api/webhooks"),
+    get: (id: string): Promise<WebhookView> => transport.json("GET", at(id)),
+    /** A secret that the server has made is in this answer only. */
+    create: (body: CreateWebhookBody): Promise<CreatedWebhook> =>
+      transport.json("POST", "/api/webhooks", { body }),
+    async delete(id: string): Promise<void> {
+      await transport.send("DELETE", at(id));
+    },
+    /** Queues a test event; how it went shows in the deliveries. */
+    test: (id: string): Promise<DeliveryView> => transport.json("POST", at(id, "/test")),
+    /** Newest first. */
+    deliveries: (id: string, limit?: number): Promise<DeliveryList> =>
+      transport.json("GET", at(id, "/deliveries"), { query: { limit } }),
+    redeliver: (id: string, delivery: string): Promise<DeliveryView> =>
+      transport.json("POST", at(id, `/deliveries/${segment(delivery)}/redeliver`)),
+  };
+}
+
+function at(id: string, rest = ""): string {
+  return `/api/webhooks/${segment(id)}${rest}`;
+}

@@ -1,0 +1,108 @@
+import { domainProblem } from "../resources/check-fields.ts";
+import { domainPattern } from "../resources/fields.ts";
+import { convertCaddyLabel } from "./caddy-labels.ts";
+import type { HttpHints } from "./http-hints.ts";
+import { asMapping } from "./merge.ts";
+import type { ServiceScope } from "./scope.ts";
+import { convertTraefikLabels } from "./traefik-labels.ts";
+import { type ComposeNode, type Entry, entriesOf, isNull } from "./tree.ts";
+
+/** Reads `labels`, `deploy.labels` and the variables of nginx-proxy. */
+export function readRoutes(scope: ServiceScope, deployLabels: ComposeNode | undefined): HttpHints {
+  const hints: HttpHints = { domains: [], prefixes: new Map() };
+  const traefik: Entry[] = [];
+  for (const labels of [scope.get("labels"), deployLabels]) {
+    if (!labels || isNull(labels)) continue;
+    for (const entry of entriesOf(asMapping(labels))) {
+      // A label of a list has a copy of the list's item, and that item is what counts.
+      const item = labels.kind === "list" ? itemOf(labels, entry) : entry.value;
+      scope.take(item);
+      if (entry.key.startsWith("traefik.")) traefik.push(entry);
+      else if (/^caddy(_\d+)?(\.|$)/.test(entry.key)) convertCaddyLabel(scope, entry, hints);
+      else {
+        scope.lost(
+          entry.value,
+          `the label ${entry.key} is left out: containers carry the labels of Berth only`,
+          "metadata.labels and metadata.annotations are for your own marks",
+        );
+      }
+    }
+  }
+  convertTraefikLabels(scope, traefik, hints);
+  readNginxProxy(scope, hints);
+  return hints;
+}
+
+function itemOf(labels: ComposeNode & { kind: "list" }, entry: Entry): ComposeNode {
+  return labels.items.find((item) => item.place === entry.place) ?? labels;
+}
+
+/** Fills `domain` and `ingress`, which need `port`. */
+export function writeRoutes(scope: ServiceScope, hints: HttpHints): void {
+  const { spec } = scope;
+  const domains: string[] = [];
+  for (const { domain, node } of hints.domains) {
+    const problem = wrongDomain(domain);
+    if (problem !== undefined) {
+      scope.lost(node, `"${domain}" ${problem}, so it becomes no domain of the app`);
+    } else if (!domains.includes(domain)) domains.push(domain);
+  }
+  const [prefix, ...otherPrefixes] = [...hints.prefixes];
+  const first = hints.domains[0]?.node ?? prefix?.[1];
+  if (spec.port === undefined) {
+    if (first) {
+      scope.lost(
+        first,
+        "the app is to be reached by HTTP, and nothing says on which port it listens",
+        domains.length > 0
+          ? `add port: PORT and domain: ${domains[0]} to the spec`
+          : "add port: PORT to the spec",
+      );
+    }
+    return;
+  }
+  // A domain with a star cannot be the app's address; another one can.
+  const own = domains.find((domain) => !domain.startsWith("*."));
+  if (own !== undefined) spec.domain = own;
+  const further = domains.filter((domain) => domain !== own);
+  const ingress: NonNullable<typeof spec.ingress> = {};
+  if (further.length > 0) ingress.domains = further;
+  if (prefix) {
+    for (const [path, node] of otherPrefixes) {
+      scope.lost(
+        node,
+        `an app has one path prefix, and has ${prefix[0]} already: ${path} is left out`,
+      );
+    }
+    const path = prefix[0].replace(/\/+$/, "");
+    if (path !== "" && !/^\/[^\s?#*%\\]+$/.test(path)) {
+      scope.lost(prefix[1], `"${prefix[0]}" is not a path that an app can have below its domain`);
+    } else if (path !== "") {
+      ingress.pathPrefix = path;
+      if (hints.stripPrefix === true) ingress.stripPrefix = true;
+    }
+  }
+  if (Object.keys(ingress).length > 0) spec.ingress = ingress;
+}
+
+function wrongDomain(domain: string): string | undefined {
+  if (!new RegExp(domainPattern).test(domain)) return "is not a host name in lower case";
+  return domainProblem(domain);
+}
+
+/** Variables that nginx-proxy reads; they stay in `env`, where they do nothing. */
+function readNginxProxy(scope: ServiceScope, hints: HttpHints): void {
+  const host = scope.env.get("VIRTUAL_HOST");
+  if (!host) return;
+  for (const domain of host.value.split(",").map((part) => part.trim())) {
+    if (domain !== "") hints.domains.push({ domain, node: host.node });
+  }
+  scope.note(
+    host.node,
+    "VIRTUAL_HOST has become the domain of the app; nothing reads the variable now",
+  );
+  const port = scope.env.get("VIRTUAL_PORT");
+  if (port && /^\d{1,5}$/.test(port.value)) hints.port ??= Number(port.value);
+  const path = scope.env.get("VIRTUAL_PATH");
+  if (path && path.value !== "/") hints.prefixes.set(path.value, path.node);
+}

@@ -1,0 +1,42 @@
+import { suggestion } from "../base/nearest.ts";
+
+/** Keys of a service that have a counterpart: for "did you mean". */
+const converted: readonly string[] = [
+  "build",
+  "command",
+  "configs",
+  "container_name",
+  "cpus",
+  "depends_on",
+  "deploy",
+  "entrypoint",
+  "env_file",
+  "environment",
+  "expose",
+  "extends",
+  "healthcheck",
+  "hostname",
+  "image",
+  "labels",
+  "links",
+  "mem_limit",
+  "network_mode",
+  "networks",
+  "ports",
+  "profiles",
+  "pull_policy",
+  "restart",
+  "scale",
+  "secrets",
+  "stop_grace_period",
+  "stop_signal",
+  "tmpfs",
+  "user",
+  "volumes",
+  "working_dir",
+];
+
+/** For a key that nobody knows: the one that was probably meant. */
+export function suggestKey(key: string): string {
+  return converted.includes(key) ? "" : suggestion(key, converted);
+}

@@ -1,0 +1,364 @@
+import { homedir } from "node:os";
+import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
+import type { Environment } from "../base/environment.ts";
+import type { LogFormat } from "../base/logger.ts";
+import { nearest } from "../base/nearest.ts";
+import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
+import {
+  defaultDataDir,
+  defaultSettings,
+  hasDefault,
+  type SettingWithDefault,
+  type SettingWithoutDefault,
+} from "./config-defaults.ts";
+import { ConfigError } from "./config-error.ts";
+import { readConfigFile, wrongValue } from "./config-file.ts";
+import {
+  type ConfigFile,
+  type ConfigKey,
+  otherVariables,
+  secrets,
+  settings,
+} from "./config-schema.ts";
+
+/**
+ * The effective configuration: flags, then the environment, then config files, then defaults.
+ * Every path is absolute. The object is frozen.
+ */
+export interface Config {
+  readonly dataDir: string;
+  readonly specsDir: string;
+  /** Further templates beside the built-in ones; undefined where none were asked for. */
+  readonly templatesDir: string | undefined;
+  /** Port 0: the system picks one. An IPv6 address stands without brackets. */
+  readonly listen: { readonly host: string; readonly port: number };
+  /** As in DOCKER_HOST: `unix:///var/run/docker.sock`, `tcp://10.0.0.2:2375`. */
+  readonly dockerHost: string;
+  /** auto: Caddy on this machine, otherwise in a container; off where neither can be had. */
+  readonly ingress: "auto" | "process" | "container" | "off";
+  /** The image of a Caddy in a container. */
+  readonly ingressImage: string;
+  /** Where the ingress listens; undefined: it does not. */
+  readonly httpPort: number | undefined;
+  readonly httpsPort: number | undefined;
+  /** Told to the certificate authority, which warns of certificates that run out. */
+  readonly acmeEmail: string | undefined;
+  readonly build: BuildLimits;
+  readonly uploadBytesMax: number;
+  /** A repository whose files are kept in the watched folder; undefined: none. */
+  readonly specsGit: SpecsGit | undefined;
+  /** The assistant that is started, and looked after; undefined: none. */
+  readonly assistant: AssistantSettings | undefined;
+  /** The companion of the person, where there is a session bus; undefined: none is started. */
+  readonly companion: CompanionSettings | undefined;
+  readonly models: ModelSettings;
+  readonly baseDomain: string;
+  readonly logFormat: LogFormat;
+  readonly logLevel: "debug" | "info" | "warn" | "error";
+  /** From BERTH_PASSWORD only. A secret: in no log, no answer and no listing. */
+  readonly password: string | undefined;
+  /** Config files that were read, the one that wins last. */
+  readonly files: readonly string[];
+  /** What is odd but not wrong, such as BERTH_DATADIR in the environment. */
+  readonly warnings: readonly string[];
+  /** Each setting as it counts, and where it came from; secrets as "(secret)". */
+  readonly values: readonly ConfigValue[];
+}
+
+export interface BuildLimits {
+  /** Builds at once. */
+  readonly concurrency: number;
+  /** Of one build; undefined: as much as the engine gives. */
+  readonly memoryBytes: number | undefined;
+  readonly nanoCpus: number | undefined;
+  readonly timeoutMs: number;
+  /** Images and archives kept of each app, beside those in use. */
+  readonly keep: number;
+  /** Images and archives of all apps together; above it the oldest go, never one in use. */
+  readonly diskBytesMax: number;
+}
+
+export interface SpecsGit {
+  readonly url: string;
+  readonly ref: string | undefined;
+  readonly path: string;
+  readonly intervalMs: number;
+  /** Name of a Secret. */
+  readonly credential: string | undefined;
+}
+
+export interface AssistantSettings {
+  /** On 127.0.0.1; 0: the system picks one. */
+  readonly port: number;
+  /** Models, ledger and sockets of the assistant. */
+  readonly dataDir: string;
+  /** What all models together may take; undefined: as the assistant sees fit. */
+  readonly memoryBytesMax: number | undefined;
+}
+
+export interface CompanionSettings {
+  /** On 127.0.0.1; 0: the system picks one. */
+  readonly port: number;
+}
+
+export interface ModelSettings {
+  /** Of model files that no Model names; above it the longest unused go. */
+  readonly diskBytesMax: number;
+  /** Of all downloads together, in bytes per second; undefined: as fast as it goes. */
+  readonly bandwidthBytesMax: number | undefined;
+  /** Where repository ids are looked up, without a slash at its end. */
+  readonly hubUrl: string;
+  /** From HF_TOKEN only. A secret, as the password is. */
+  readonly hubToken: string | undefined;
+}
+
+export interface ConfigValue {
+  readonly key: ConfigKey | (typeof secrets)[number]["key"];
+  /** As it would stand in a config file; null where it is not set. */
+  readonly value: string | null;
+  readonly source: "flag" | "environment" | "file" | "default";
+  /** The flag, the variable or the file; null for a default. */
+  readonly origin: string | null;
+}
+
+export interface ConfigInput {
+  /** Flags as given, by config key; `config` is the file that --config names. */
+  readonly flags?: Readonly<Partial<Record<ConfigKey | "config", string | undefined>>>;
+  readonly environment?: Environment;
+  readonly workingDirectory?: string;
+  readonly userId?: number;
+  readonly homeDirectory?: string;
+  readonly isTerminal?: boolean;
+  /** Config file of the machine; another path only in tests. */
+  readonly systemFile?: string;
+}
+
+const ingressModes: readonly Config["ingress"][] = ["auto", "process", "container", "off"];
+const logLevels: readonly Config["logLevel"][] = ["debug", "info", "warn", "error"];
+
+/** The one place that reads the environment of this process. */
+function processEnvironment(): Environment {
+  return process.env;
+}
+
+/** Where programs of this machine are looked for: PATH, and the folders that a service's PATH may lack. */
+export function programSearchPath(environment: Environment = processEnvironment()): string {
+  const usual = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
+  return [environment["PATH"] ?? "", ...usual].join(delimiter);
+}
+
+/** What a program that Berth starts may know: everything but the secrets, which are none of its business. */
+export function childEnvironment(environment: Environment = processEnvironment()): Environment {
+  const ours: readonly string[] = [...secrets.map(({ variable }) => variable), "BERTH_TOKEN"];
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !ours.includes(name)));
+}
+
+/** Throws ConfigError, which says which value is wrong, where it came from and what it may be. */
+export function loadConfig(input: ConfigInput = {}): Config {
+  const environment = input.environment ?? processEnvironment();
+  const workingDirectory = input.workingDirectory ?? process.cwd();
+  const home = input.homeDirectory ?? environment["HOME"] ?? homedir();
+  const surroundings = {
+    environment,
+    workingDirectory,
+    home,
+    userId: input.userId ?? userIdOfProcess(),
+    isTerminal: input.isTerminal ?? process.stderr.isTTY,
+  };
+  const found = new Map<ConfigKey, ConfigValue>();
+  const take = (
+    key: ConfigKey,
+    value: string,
+    source: ConfigValue["source"],
+    origin: string | null,
+    base: string,
+    isPath: boolean,
+  ) => {
+    const expected = wrongValue(key, value);
+    if (expected !== undefined)
+      throw new ConfigError(`${origin ?? key} must be ${expected}, not "${value}"`);
+    found.set(key, { key, value: isPath ? absolute(value, base, home) : value, source, origin });
+  };
+  const takeFile = (file: string, content: ConfigFile) => {
+    for (const { key, isPath } of settings) {
+      const value = content[key];
+      if (value !== undefined) take(key, value, "file", file, dirname(file), isPath);
+    }
+  };
+  const takeEnvironmentAndFlags = () => {
+    for (const { key, variable, isPath } of settings) {
+      const value = environment[variable];
+      if (value) take(key, value, "environment", variable, workingDirectory, isPath);
+    }
+    for (const { key, flag, isPath } of settings) {
+      const value = input.flags?.[key];
+      if (value !== undefined) take(key, value, "flag", flag, workingDirectory, isPath);
+    }
+  };
+
+  const files: string[] = [];
+  const named = input.flags?.config ?? (environment["BERTH_CONFIG"] || undefined);
+  if (named !== undefined) {
+    const file = absolute(named, workingDirectory, home);
+    const content = readConfigFile(file);
+    if (!content)
+      throw new ConfigError(`there is no config file ${file}`, "check --config and BERTH_CONFIG");
+    takeFile(file, content);
+    files.push(file);
+  } else {
+    const systemFile = input.systemFile ?? "/etc/berth/config.yaml";
+    const content = readConfigFile(systemFile);
+    if (content) {
+      takeFile(systemFile, content);
+      files.push(systemFile);
+    }
+  }
+  takeEnvironmentAndFlags();
+  const dataDir = found.get("data_dir")?.value ?? defaultDataDir(surroundings);
+  if (named === undefined) {
+    const file = join(dataDir, "config.yaml");
+    const content = readConfigFile(file);
+    if (content?.data_dir !== undefined && absolute(content.data_dir, dataDir, home) !== dataDir)
+      throw new ConfigError(
+        `${file} sets data_dir to another folder than the one it lies in`,
+        "set data_dir in /etc/berth/config.yaml, BERTH_DATA_DIR or --data-dir",
+      );
+    if (content) {
+      takeFile(file, content);
+      files.push(file);
+      takeEnvironmentAndFlags();
+    }
+  }
+
+  const defaults = defaultSettings(dataDir, surroundings);
+  const text = (key: SettingWithDefault) => found.get(key)?.value ?? defaults[key];
+  const optional = (key: SettingWithoutDefault) => found.get(key)?.value ?? undefined;
+  const secret = (variable: (typeof secrets)[number]["variable"]) =>
+    environment[variable] || undefined;
+
+  const config: Config = {
+    dataDir,
+    specsDir: text("specs_dir"),
+    templatesDir: optional("templates_dir"),
+    listen: parseListen(text("listen"), found.get("listen")?.origin ?? "listen"),
+    dockerHost: text("docker_host"),
+    ingress: ingressModes.find((mode) => mode === text("ingress")) ?? "auto",
+    ingressImage: text("ingress_image"),
+    httpPort: Number(text("http_port")) || undefined,
+    httpsPort: Number(text("https_port")) || undefined,
+    acmeEmail: optional("acme_email"),
+    build: Object.freeze({
+      concurrency: Number(text("build_concurrency")),
+      memoryBytes: mapped(optional("build_memory"), parseBytes),
+      nanoCpus: mapped(optional("build_cpu"), parseCpu),
+      timeoutMs: parseDuration(text("build_timeout")),
+      keep: Number(text("build_keep")),
+      diskBytesMax: parseBytes(text("build_disk")),
+    }),
+    uploadBytesMax: parseBytes(text("upload_limit")),
+    specsGit: mapped(optional("specs_git_url"), (url) =>
+      Object.freeze({
+        url,
+        ref: optional("specs_git_ref"),
+        path: text("specs_git_path"),
+        intervalMs: parseDuration(text("specs_git_interval")),
+        credential: optional("specs_git_credential"),
+      }),
+    ),
+    assistant:
+      text("assistant") === "on"
+        ? Object.freeze({
+            port: Number(text("assistant_port")),
+            dataDir: text("assistant_data_dir"),
+            memoryBytesMax: mapped(optional("assistant_memory"), parseBytes),
+          })
+        : undefined,
+    // Without the assistant there is nobody to compute for it.
+    companion:
+      text("companion") === "auto" && text("assistant") === "on"
+        ? Object.freeze({ port: Number(text("companion_port")) })
+        : undefined,
+    models: Object.freeze({
+      diskBytesMax: parseBytes(text("models_disk")),
+      bandwidthBytesMax: mapped(optional("models_bandwidth"), atLeastOneByte),
+      hubUrl: text("hf_endpoint").replace(/\/+$/, ""),
+      hubToken: secret("HF_TOKEN"),
+    }),
+    baseDomain: text("base_domain"),
+    logFormat: text("log_format") === "pretty" ? "pretty" : "json",
+    logLevel: logLevels.find((level) => level === text("log_level")) ?? "info",
+    password: secret("BERTH_PASSWORD"),
+    files: Object.freeze(files),
+    warnings: Object.freeze(misspeltVariables(environment)),
+    values: Object.freeze([
+      ...settings.map(
+        ({ key }): ConfigValue =>
+          found.get(key) ?? {
+            key,
+            value: hasDefault(key) ? defaults[key] : null,
+            source: "default",
+            origin: null,
+          },
+      ),
+      ...secrets.map(
+        ({ key, variable }): ConfigValue =>
+          secret(variable) === undefined
+            ? { key, value: null, source: "default", origin: null }
+            : { key, value: "(secret)", source: "environment", origin: variable },
+      ),
+    ]),
+  };
+  Object.freeze(config.listen);
+  for (const value of config.values) Object.freeze(value);
+  return Object.freeze(config);
+}
+
+/** `127.0.0.1:7776`, `localhost:0`, `[::1]:7776`. Throws ConfigError with `origin` in its message. */
+export function parseListen(text: string, origin = "listen"): Config["listen"] {
+  const match = /^(?:\[([^\]]+)\]|([^:\s[\]]+)):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[3]);
+  if (!match || port > 65_535)
+    throw new ConfigError(
+      `${origin} must be HOST:PORT or [IPV6]:PORT with a port of 0 to 65535, not "${text}"`,
+      "for every address of the machine write 0.0.0.0:7776",
+    );
+  return { host: match[1] ?? match[2] ?? "", port };
+}
+
+function absolute(path: string, base: string, home: string): string {
+  if (path === "~" || path.startsWith("~/")) return join(home, path.slice(1));
+  return isAbsolute(path) ? resolve(path) : resolve(base, path);
+}
+
+function mapped<T>(text: string | undefined, map: (text: string) => T): T | undefined {
+  return text === undefined ? undefined : map(text);
+}
+
+/** Of an amount that is more than nothing, though it may be less than a byte. */
+function atLeastOneByte(text: string): number {
+  return Math.max(1, parseBytes(text));
+}
+
+function userIdOfProcess(): number {
+  return process.getuid?.() ?? 1;
+}
+
+/** Only names near to a known one: a variable of another program is nobody's mistake. */
+function misspeltVariables(environment: Environment): string[] {
+  const known: readonly string[] = [
+    ...settings.map((setting) => setting.variable),
+    ...secrets.map((secret) => secret.variable),
+    ...otherVariables,
+  ];
+  const prefix = "BERTH_";
+  // What all of them begin with would make any two of them near.
+  const endings = known.flatMap((name) =>
+    name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
+  );
+  return Object.keys(environment)
+    .filter((name) => name.startsWith(prefix) && !known.includes(name))
+    .flatMap((name) => {
+      const meant = nearest(name.slice(prefix.length), endings);
+      return meant ? [`${name} means nothing to Berth; did you mean ${prefix}${meant}?`] : [];
+    });
+}

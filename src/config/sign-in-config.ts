@@ -1,0 +1,150 @@
+import { readFileSync } from "node:fs";
+import type { ErrorObject } from "ajv";
+import { type Static, Type } from "typebox";
+import { nearest } from "../base/nearest.ts";
+import { Shape } from "../base/shape.ts";
+import { JsonFault, parseStrictJson } from "../base/strict-json.ts";
+import { ConfigError } from "./config-error.ts";
+
+const VARIABLE = "ASSISTANT_OAUTH_CONFIG";
+const FILE_BYTES_MAX = 65_536;
+
+/** Http without TLS is for this machine only, where nobody listens in. */
+const ADDRESS =
+  "^(https://[^\\s/@?#]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]{1,5})?)(/[^\\s?#]*)?$";
+
+const strict = { additionalProperties: false };
+const address = Type.Optional(Type.String({ pattern: ADDRESS, maxLength: 2048 }));
+
+const SignInDocument = Type.Object(
+  {
+    openrouter: Type.Optional(
+      Type.Object({ authorizeUrl: address, exchangeUrl: address, baseUrl: address }, strict),
+    ),
+    huggingface: Type.Optional(
+      Type.Object(
+        {
+          issuer: address,
+          clientId: Type.Optional(Type.String({ pattern: "^[\\x21-\\x7e]{1,2048}$" })),
+          baseUrl: address,
+        },
+        strict,
+      ),
+    ),
+  },
+  strict,
+);
+
+const shape = new Shape<Static<typeof SignInDocument>>(SignInDocument, { allErrors: true });
+
+/** Keys by the place that they may stand in. */
+const known: { readonly [place: string]: readonly string[] } = {
+  "": ["openrouter", "huggingface"],
+  openrouter: ["authorizeUrl", "exchangeUrl", "baseUrl"],
+  huggingface: ["issuer", "clientId", "baseUrl"],
+};
+
+/** Where each built-in provider signs people in, and where its models are asked. No address ends with a slash. */
+export interface SignInConfig {
+  readonly openrouter: {
+    readonly authorizeUrl: string;
+    readonly exchangeUrl: string;
+    readonly baseUrl: string;
+  };
+  readonly huggingface: {
+    /** OpenID Connect discovery. */
+    readonly issuer: string;
+    /** Undefined: Berth registers itself. */
+    readonly clientId: string | undefined;
+    readonly baseUrl: string;
+  };
+}
+
+/** The providers' own; https://openrouter.ai/docs/guides/overview/auth/oauth and https://huggingface.co/docs/hub/oauth. */
+export const signInDefaults: SignInConfig = Object.freeze({
+  openrouter: {
+    authorizeUrl: "https://openrouter.ai/auth",
+    exchangeUrl: "https://openrouter.ai/api/v1/auth/keys",
+    baseUrl: "https://openrouter.ai/api/v1",
+  },
+  huggingface: {
+    issuer: "https://huggingface.co",
+    clientId: undefined,
+    baseUrl: "https://router.huggingface.co/v1",
+  },
+});
+
+/**
+ * The defaults, with what the file says instead. Undefined or empty: no file was named. Throws ConfigError, which
+ * names the file and the key; a file that was named and is not there is one.
+ */
+export function readSignInConfig(file: string | undefined): SignInConfig {
+  if (!file) return signInDefaults;
+  const document = readDocument(file);
+  const { openrouter, huggingface } = document;
+  for (const [section, keys] of Object.entries(document)) {
+    for (const [key, value] of Object.entries(keys)) {
+      // A pattern does not know which ports and hosts there are.
+      if (key !== "clientId" && URL.parse(value) === null)
+        throw new ConfigError(`${file}: ${section}.${key} is not an address that there can be`);
+    }
+  }
+  return Object.freeze({
+    openrouter: { ...signInDefaults.openrouter, ...withoutSlashes(openrouter ?? {}) },
+    huggingface: { ...signInDefaults.huggingface, ...withoutSlashes(huggingface ?? {}) },
+  });
+}
+
+function readDocument(file: string): Static<typeof SignInDocument> {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+    throw new ConfigError(
+      `${VARIABLE}: the file ${file} cannot be read (${code})`,
+      "name a JSON file that is there, or unset the variable",
+    );
+  }
+  if (bytes.length > FILE_BYTES_MAX)
+    throw new ConfigError(`${VARIABLE}: the file ${file} is larger than 64 KiB`);
+  let value: unknown;
+  try {
+    value = parseStrictJson(bytes, {
+      depthMax: 8,
+      forbiddenKeys: new Set(["__proto__"]),
+      subject: "the file",
+    });
+  } catch (error) {
+    if (error instanceof JsonFault) throw new ConfigError(`${file}: ${error.message}`);
+    throw error;
+  }
+  if (!shape.fits(value)) {
+    const problems = shape.errors.map((error) => `${file}: ${explain(error)}`);
+    throw new ConfigError([...new Set(problems)].join("\n"), "see docs/remote-credentials.md");
+  }
+  return value;
+}
+
+function explain(error: ErrorObject): string {
+  const place = error.instancePath.slice(1).replaceAll("/", ".");
+  if (error.keyword === "additionalProperties") {
+    const key = String(error.params["additionalProperty"]);
+    const meant = nearest(key, known[place] ?? []);
+    const where = place === "" ? "" : ` in ${place}`;
+    return `unknown key "${key}"${where}${meant ? `; did you mean "${meant}"?` : ""}`;
+  }
+  if (place === "") return "it holds an object with openrouter or huggingface in it";
+  if (!place.includes(".")) return `${place} must be an object`;
+  return place.endsWith(".clientId")
+    ? `${place} must be a client id, without blanks`
+    : `${place} must be an https address without user, query or fragment (http only on this machine)`;
+}
+
+function withoutSlashes<T extends object>(section: T): T {
+  const entries = Object.entries(section).map(([key, value]) => [
+    key,
+    typeof value === "string" && key !== "clientId" ? value.replace(/\/+$/, "") : value,
+  ]);
+  return Object.fromEntries(entries);
+}

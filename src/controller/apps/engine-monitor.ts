@@ -1,0 +1,132 @@
+import { digestOf } from "../../base/canonical.ts";
+import { type Clock, delay } from "../../base/clock.ts";
+import { isAbort, messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import * as labels from "../labels.ts";
+import type { EngineState } from "../port.ts";
+import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+
+/** Between two full looks at the engine: what events may have missed is found within this time. */
+export const RESYNC_MS = 60_000;
+/** While the engine does not answer, it is asked again this often. */
+const RECONNECT_MS = 1_000;
+
+export interface EngineMonitorOptions {
+  readonly runtime: ContainerRuntime;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly instance: string;
+  readonly onContainer: (app: string) => void;
+  readonly onConnection: (connected: boolean) => void;
+  /** Apps whose containers differ from what was last seen of them, by a reconcile or a sweep. */
+  readonly onSweep: (apps: readonly string[]) => void;
+  /** Names of all Apps. */
+  readonly apps: () => readonly string[];
+}
+
+/**
+ * Knows whether the engine answers, follows its events, and looks at everything once a minute: one
+ * listing for all Apps, of which only the changed ones are reconciled.
+ */
+export class EngineMonitor {
+  readonly #options: EngineMonitorOptions;
+  #state: EngineState = { connected: false, message: "not asked yet" };
+  #seen = new Map<string, string>();
+
+  constructor(options: EngineMonitorOptions) {
+    this.#options = options;
+  }
+
+  get state(): EngineState {
+    return this.#state;
+  }
+
+  /** Runs until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#follow(signal), this.#resync(signal)]);
+  }
+
+  /** A reconcile has looked at an App: only what differs from this is news to the next sweep. */
+  observed(app: string, containers: readonly ObservedContainer[]): void {
+    this.#seen.set(app, fingerprint(containers));
+  }
+
+  /** One full look. Throws what the engine throws. */
+  async sweep(signal: AbortSignal): Promise<void> {
+    const { runtime, instance } = this.#options;
+    const byApp = new Map<string, ObservedContainer[]>();
+    for (const container of await runtime.listContainers({ instance }, signal)) {
+      const app = container.labels[labels.APP];
+      // Not an app's, such as the ingress: whoever runs it looks after it.
+      if (app === undefined && container.labels[labels.COMPONENT] !== undefined) continue;
+      byApp.set(app ?? "", [...(byApp.get(app ?? "") ?? []), container]);
+    }
+    const seen = new Map<string, string>();
+    for (const name of new Set([...byApp.keys(), ...this.#options.apps()])) {
+      seen.set(name, fingerprint(byApp.get(name) ?? []));
+    }
+    const changed = [...seen]
+      .filter(([name, digest]) => this.#seen.get(name) !== digest)
+      .map(([name]) => name);
+    this.#seen = seen;
+    this.#options.onSweep(changed);
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { runtime, instance, clock, logger } = this.#options;
+    while (!signal.aborted) {
+      try {
+        for await (const event of runtime.events({ instance }, signal)) {
+          if (event.type === "container") this.#options.onContainer(event.app);
+          else if (event.type === "connected") await this.#connected(signal);
+          else this.#disconnected(event.message);
+        }
+      } catch (error) {
+        if (isAbort(error) && signal.aborted) return;
+        logger.warn({ err: error }, "the engine's events ended");
+        this.#disconnected(messageOf(error));
+      }
+      if (signal.aborted) return;
+      await delay(clock, RECONNECT_MS, signal).catch(() => {});
+    }
+  }
+
+  async #connected(signal: AbortSignal): Promise<void> {
+    const info = await this.#options.runtime.info(signal);
+    if (!this.#state.connected)
+      this.#options.logger.info(
+        { engine: info.name, version: info.version },
+        "the container engine answers",
+      );
+    this.#state = { connected: true, info };
+    this.#options.onConnection(true);
+    // Events of the time without a connection are lost: orphans are found by looking.
+    await this.sweep(signal);
+  }
+
+  #disconnected(message: string): void {
+    const wasConnected = this.#state.connected || this.#state.message === "not asked yet";
+    this.#state = { connected: false, message };
+    if (!wasConnected) return;
+    this.#options.logger.warn({ error: message }, "the container engine does not answer");
+    this.#options.onConnection(false);
+  }
+
+  async #resync(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options;
+    while (!signal.aborted) {
+      await delay(clock, RESYNC_MS, signal).catch(() => {});
+      if (signal.aborted || !this.#state.connected) continue;
+      try {
+        await this.sweep(signal);
+      } catch (error) {
+        if (isAbort(error) && signal.aborted) return;
+        logger.warn({ error: messageOf(error) }, "resync failed, will be tried again");
+      }
+    }
+  }
+}
+
+function fingerprint(containers: readonly ObservedContainer[]): string {
+  return digestOf(containers.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
+}

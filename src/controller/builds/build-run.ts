@@ -1,0 +1,183 @@
+import { mkdir, realpath, rm, stat } from "node:fs/promises";
+import { join, sep } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import { BerthError } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { AppSource } from "../../resources/app.ts";
+import type { Store } from "../../store/store.ts";
+import type { GitClient, SourceLimits } from "../git/port.ts";
+import { shownUrl } from "../git/url.ts";
+import { imageLabels } from "../labels.ts";
+import type { BuildOutput, ContainerRuntime } from "../runtime/port.ts";
+import { allRegistryAuths } from "../secrets/registry-auth.ts";
+import type { ArchiveStore } from "./archive-store.ts";
+import { prepareContext } from "./context.ts";
+import { extractArchive } from "./extract.ts";
+import { checkFreeSpace } from "./free-space.ts";
+import type { Job } from "./job.ts";
+import { remoteOf } from "./source-credential.ts";
+import { shortRevision } from "./source-key.ts";
+import { archiveGone, digestFolder } from "./source-resolver.ts";
+
+export interface BuildRunOptions {
+  readonly store: Store;
+  readonly runtime: ContainerRuntime;
+  readonly git: GitClient;
+  readonly archives: ArchiveStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly dataDir: string;
+  /** Of one build, on the engine. */
+  readonly memoryBytes: number | undefined;
+  readonly nanoCpus: number | undefined;
+  readonly freeBytesMin: number;
+  /** Of one source, unpacked. */
+  readonly sourceLimits: SourceLimits;
+}
+
+/** The folder was edited after its digest was taken: what would be built is not what was asked for. */
+export class SourceMovedError extends BerthError {
+  constructor(cause: string) {
+    super("not_found", cause, { hint: "deploy again to build what is there now" });
+  }
+}
+
+/**
+ * One build, from the source to the image. Throws BerthErrors: those of the runtime, of the git
+ * client and of the archive, `disk_full`, and what is wrong with the source itself. What it puts on the disk
+ * is taken away again whatever happens; what it leaves after a crash goes at the next start.
+ */
+export async function runBuild(
+  options: BuildRunOptions,
+  job: Job,
+  onStep: (text: string) => void,
+  signal: AbortSignal,
+): Promise<{ readonly bytes: number }> {
+  const workDir = join(options.dataDir, "builds", String(job.id));
+  const { log } = job;
+  const at = (step: string) => {
+    onStep(step);
+    log.write(`==> ${step}`);
+  };
+  log.write(`==> build ${job.id} of ${job.app}: ${describe(job)}`);
+  await checkFreeSpace(options, options.freeBytesMin, signal);
+  try {
+    await mkdir(workDir, { recursive: true, mode: 0o700 });
+    at("fetching the source");
+    const root = await fetchSource(options, job, join(workDir, "source"), signal);
+    at("reading the source");
+    const { build, source } = job.resource.spec;
+    const context = await prepareContext(
+      root,
+      {
+        build: { ...build },
+        dockerfile: gitDockerfile(source) ?? build?.dockerfile,
+        limits: options.sourceLimits,
+        nowMs: options.clock.now(),
+        log: (text) => log.write(text),
+      },
+      signal,
+    );
+    at("sending the source to the engine");
+    const made = await options.runtime.buildImage(
+      context.tar,
+      {
+        tag: job.image,
+        labels: imageLabels(options.store.instanceId, {
+          app: job.app,
+          build: job.id,
+          revision: job.source.revision,
+        }),
+        dockerfile: context.dockerfile,
+        target: build?.target,
+        args: build?.args ?? {},
+        builder: context.needsBuildKit ? "buildkit" : "classic",
+        auths: allRegistryAuths(options.store),
+        memoryBytes: options.memoryBytes,
+        nanoCpus: options.nanoCpus,
+      },
+      (output) => take(output, job, onStep),
+      signal,
+    );
+    return { bytes: made.bytes };
+  } finally {
+    await rm(workDir, { recursive: true, force: true }).catch((error: unknown) =>
+      // The image is made all the same; the next start tries again.
+      options.logger.warn({ build: job.id, err: error }, "the files of a build were not removed"),
+    );
+  }
+}
+
+function take(output: BuildOutput, { log }: Job, onStep: (text: string) => void): void {
+  if (output.type === "log") log.write(output.text);
+  else {
+    const step = `step ${output.number} of ${output.total}: ${output.text}`;
+    onStep(step);
+    log.write(step);
+  }
+}
+
+/** Puts the files into `dir`, or leaves them where they are; returns the folder that is built. */
+async function fetchSource(
+  options: BuildRunOptions,
+  job: Job,
+  dir: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const { source } = job.resource.spec;
+  const { log } = job;
+  const { revision } = job.source;
+  if (!source) throw new BerthError("invalid_spec", "the spec has no source");
+  if ("local" in source) {
+    const digest = await digestFolder(
+      source.local,
+      job.resource.spec,
+      options.sourceLimits,
+      signal,
+    );
+    if (digest === revision) return source.local;
+    throw new SourceMovedError(
+      `the folder is not what it was when ${shortRevision(revision)} was taken of it: it is ${shortRevision(digest)} now`,
+    );
+  }
+  if ("archive" in source) {
+    if (!(await options.archives.has(revision))) throw archiveGone(revision);
+    const file = options.archives.path(revision);
+    const unpacked = await extractArchive(file, dir, options.sourceLimits, signal);
+    log.write(`${unpacked.files} files of the archive`);
+    return unpacked.root;
+  }
+  await mkdir(dir, { mode: 0o700 });
+  const { ref, path = "" } = source.git;
+  const remote = remoteOf(options.store, source.git);
+  const what = { commit: revision, ref };
+  const checkout = await options.git.checkout(remote, what, dir, options.sourceLimits, signal);
+  log.write(`${checkout.files} files of ${shownUrl(remote.url)} at ${revision}`);
+  if (checkout.submodules.length > 0)
+    log.write(
+      `note: submodules are not fetched, and their folders stay empty: ${checkout.submodules.join(", ")}`,
+    );
+  return folderInside(dir, path, `${shownUrl(remote.url)} at ${shortRevision(revision)}`);
+}
+
+/** A folder of a checkout. A link in the repository may point anywhere, and must not lead out of it. */
+async function folderInside(dir: string, path: string, where: string): Promise<string> {
+  const top = await realpath(dir);
+  const found = await realpath(join(top, path)).catch(() => undefined);
+  const isInside = found !== undefined && (found === top || found.startsWith(top + sep));
+  if (isInside && (await stat(found)).isDirectory()) return found;
+  throw new BerthError("not_found", `there is no folder "${path}" in ${where}`, {
+    hint: "correct source.git.path",
+  });
+}
+
+function gitDockerfile(source: AppSource | undefined): string | undefined {
+  return source && "git" in source ? source.git.dockerfile : undefined;
+}
+
+function describe({ source, resource }: Job): string {
+  const from = resource.spec.source;
+  if (!from || "local" in from) return `the folder at ${shortRevision(source.revision)}`;
+  if ("archive" in from) return `the archive ${shortRevision(source.revision)}`;
+  return `${shownUrl(from.git.url)} at ${source.revision}`;
+}

@@ -1,0 +1,318 @@
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import { NotFoundError } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import { TaskGroup } from "../../base/task-group.ts";
+import type { BuildLimits } from "../../config/config.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import type { GitClient, SourceLimits } from "../git/port.ts";
+import type { ContainerRuntime } from "../runtime/port.ts";
+import type { ArchiveStore } from "./archive-store.ts";
+import { BuildLogs } from "./build-logs.ts";
+import type { BuildMetrics } from "./build-metrics.ts";
+import { BuildQueue } from "./build-queue.ts";
+import { BuildResults } from "./build-results.ts";
+import { BuildWorker } from "./build-worker.ts";
+import { Collector } from "./collector.ts";
+import { FREE_BYTES_MIN } from "./free-space.ts";
+import { Job } from "./job.ts";
+import type {
+  AppBuilds,
+  BuildControl,
+  BuildState,
+  ResolvedSource,
+  SourceState,
+  UploadedArchive,
+} from "./port.ts";
+import { archivesInUse } from "./protected.ts";
+import { secretMask } from "./secret-mask.ts";
+import { imageOf, isSameSource, sourceName } from "./source-key.ts";
+import { resolveSource } from "./source-resolver.ts";
+import { Sources } from "./sources.ts";
+
+/** Of one source, unpacked: a large repository with its assets. More belongs into a volume. */
+const SOURCE_LIMITS: SourceLimits = { bytesMax: 4 * 2 ** 30, filesMax: 200_000 };
+
+export interface BuildServiceOptions {
+  readonly store: Store;
+  readonly runtime: ContainerRuntime;
+  readonly git: GitClient;
+  readonly archives: ArchiveStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly dataDir: string;
+  readonly limits: BuildLimits;
+  /** The source or the build of this App has something new to say. */
+  readonly onChanged: (app: string) => void;
+  /** An image was collected: whoever believes that the engine holds it is told. */
+  readonly onImageRemoved?: (reference: string) => void;
+  readonly metrics?: BuildMetrics;
+  /** Smaller or larger in tests. */
+  readonly freeBytesMin?: number;
+  readonly logBytesMax?: number;
+  readonly sourceLimits?: SourceLimits;
+}
+
+/**
+ * Sources to images. What a source stands for is kept in the store (`sourcePins`), what was built in
+ * its records (`builds`), logs in `<dataDir>/builds/<id>.log`, and the files of a build, while it runs, in
+ * `<dataDir>/builds/<id>/`. Nothing that is under way survives the process: a reconciler asks again.
+ */
+export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
+  readonly #options: BuildServiceOptions;
+  readonly #tasks: TaskGroup;
+  readonly #logs: BuildLogs;
+  readonly #sources: Sources;
+  readonly #queue: BuildQueue;
+  readonly #results: BuildResults;
+  readonly #collector: Collector;
+  readonly #unwatch: () => void;
+  #isEnding = false;
+
+  constructor(options: BuildServiceOptions) {
+    const { store, logger, clock, limits, onChanged } = options;
+    this.#options = options;
+    this.#tasks = new TaskGroup((error, name) =>
+      logger.error({ task: name, err: error }, "a background task of builds failed"),
+    );
+    const tasks = this.#tasks;
+    const sourceLimits = options.sourceLimits ?? SOURCE_LIMITS;
+    this.#logs = new BuildLogs(join(options.dataDir, "builds"), options.logBytesMax);
+    this.#results = new BuildResults();
+    this.#sources = new Sources({
+      store,
+      clock,
+      logger,
+      tasks,
+      onChanged,
+      resolve: (resource, signal) => resolveSource({ ...options, sourceLimits }, resource, signal),
+    });
+    const worker = new BuildWorker({
+      run: {
+        ...options,
+        memoryBytes: limits.memoryBytes,
+        nanoCpus: limits.nanoCpus,
+        freeBytesMin: options.freeBytesMin ?? FREE_BYTES_MIN,
+        sourceLimits,
+      },
+      clock,
+      logger,
+      timeoutMs: limits.timeoutMs,
+      results: this.#results,
+      metrics: options.metrics,
+      onChanged,
+      onBuilt: () => this.#collector.request(),
+      onSourceMoved: (app) => this.#sources.unpin(app),
+    });
+    this.#queue = new BuildQueue({
+      concurrency: limits.concurrency,
+      tasks,
+      run: (job) => worker.run(job),
+      onDropped: (job, ending) => worker.drop(job, ending),
+      onDepth: (waiting) => options.metrics?.waiting.set(waiting),
+    });
+    this.#collector = new Collector({
+      ...options,
+      tasks,
+      logs: this.#logs,
+      keep: limits.keep,
+      diskBytesMax: limits.diskBytesMax,
+      wantedImage: (app) => this.#wantedImage(app),
+      imagesUnderWay: () => this.#queue.all().map((job) => job.image),
+      onImageRemoved: options.onImageRemoved ?? (() => {}),
+    });
+    this.#unwatch = store.watch(({ kind, type, name }) => {
+      if (kind === "App" && type === "modified") this.#onWritten(name);
+    });
+  }
+
+  /** Clears up after a process that was killed. Builds nothing. */
+  async start(): Promise<void> {
+    const { store } = this.#options;
+    const cut = store.builds.list({
+      states: ["queued", "running"],
+      limit: Number.MAX_SAFE_INTEGER,
+    });
+    const message = "Berth ended in the middle of this build";
+    store.batch(() => {
+      for (const { id } of cut) store.builds.mark(id, "abandoned", { message });
+    });
+    // A kill may have come between a write and what follows from it.
+    for (const app of store.list("App")) this.#sources.written(app);
+    const logged = await this.#logs.ids();
+    for (const { id } of cut)
+      if (logged.includes(id)) this.#logs.note(id, `==> abandoned: ${message}`);
+    await this.#logs.remove(logged.filter((id) => !store.builds.get(id)));
+    await this.#removeWorkDirs();
+    await this.#options.archives.sweep();
+    this.#collector.request();
+  }
+
+  source(resource: Resource<"App">): SourceState {
+    return this.#sources.state(resource);
+  }
+
+  ensure(resource: Resource<"App">, source: ResolvedSource): BuildState {
+    const app = resource.metadata.name;
+    const known = this.#queue.current(app);
+    if (known?.image === source.image) return this.#stateOf(known);
+    const ended = this.#results.get(app, source.image);
+    if (ended) return ended;
+    this.#results.forget(app);
+    if (this.#isEnding) return { type: "queued", id: 0, message: "Berth is ending" };
+    const job = this.#jobFor(resource, source);
+    this.#queue.add(job);
+    return this.#stateOf(job);
+  }
+
+  collect(app: string): void {
+    this.#sources.collect(app);
+    this.#results.forget(app);
+  }
+
+  async forget(app: string): Promise<void> {
+    const { store, archives } = this.#options;
+    const jobs = this.#queue.all().filter((job) => job.app === app);
+    await Promise.all(jobs.map(({ id }) => this.#queue.end(id, { type: "forgotten" })));
+    this.#results.forget(app);
+    this.#sources.forget(app);
+    await this.#logs.remove(store.builds.remove({ app, keep: 0 }));
+    const kept = await archives.list();
+    const mine = archivesOf(store, app);
+    const others = archivesInUse(store, app);
+    for (const archive of kept) {
+      const { digest } = archive;
+      // One that came twice may be for an App that is being made: the collection takes it later.
+      if (mine.has(digest) && !others.has(digest) && !archives.isRepeated(digest))
+        archives.removeUnchanged(archive);
+    }
+  }
+
+  async cancel(id: number): Promise<boolean> {
+    const { builds } = this.#options.store;
+    if (!builds.get(id)) throw unknownBuild(id);
+    if (!(await this.#queue.end(id, { type: "cancelled" }))) return false;
+    return builds.get(id)?.state === "cancelled";
+  }
+
+  async *log(
+    id: number,
+    options: { readonly follow: boolean },
+    signal: AbortSignal,
+  ): AsyncIterable<string> {
+    if (!this.#options.store.builds.get(id)) throw unknownBuild(id);
+    const isThere = yield* this.#logs.read(id, options, signal);
+    if (!isThere) yield `(the log of build ${id} is not kept any more)`;
+  }
+
+  pushed(repository: {
+    readonly urls: readonly string[];
+    readonly ref: string | undefined;
+  }): string[] {
+    return this.#sources.pushed(repository);
+  }
+
+  upload(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
+    return this.#options.archives.put(stream, signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isEnding = true;
+    this.#unwatch();
+    this.#sources.close();
+    await this.#queue.endAll({ type: "shutdown" });
+    await this.#tasks[Symbol.asyncDispose]();
+  }
+
+  /** Nothing goes on, and no result waits, for what the App has turned away from. */
+  #onWritten(app: string): void {
+    const resource = this.#options.store.get("App", app);
+    if (!resource) return;
+    this.#sources.written(resource);
+    const image = this.#wantedImage(app);
+    if (image === undefined || !this.#results.get(app, image)) this.#results.forget(app);
+    for (const job of this.#queue.all()) {
+      const why = job.app === app ? whyUnwanted(job.resource, resource) : undefined;
+      if (why === undefined) continue;
+      this.#tasks.run(`end of build ${job.id}`, async () => {
+        await this.#queue.end(job.id, { type: "unwanted", why });
+      });
+    }
+  }
+
+  #jobFor(resource: Resource<"App">, source: ResolvedSource): Job {
+    const { store } = this.#options;
+    const { name, generation } = resource.metadata;
+    const record = store.builds.create({
+      app: name,
+      generation,
+      source: resource.spec.source ? sourceName(resource.spec.source) : "",
+      revision: source.revision,
+      image: source.image,
+    });
+    const mask = secretMask(store, resource.spec);
+    return new Job({
+      id: record.id,
+      resource,
+      source,
+      mask,
+      log: this.#logs.create(record.id, mask),
+    });
+  }
+
+  #stateOf(job: Job): BuildState {
+    if (job.isRunning) return { type: "running", id: job.id, message: job.step };
+    const count = this.#queue.inFrontOf(job);
+    const message =
+      count === 1 ? "waits for another build to end" : `waits for ${count} other builds to end`;
+    return { type: "queued", id: job.id, message };
+  }
+
+  #wantedImage(app: string): string | undefined {
+    const resource = this.#options.store.get("App", app);
+    const revision = resource?.spec.source && this.#sources.revision(resource);
+    if (!resource || revision === undefined) return undefined;
+    return imageOf(this.#options.store.instanceId, app, resource.spec, revision);
+  }
+
+  async #removeWorkDirs(): Promise<void> {
+    const dir = join(this.#options.dataDir, "builds");
+    const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
+    for (const entry of entries) {
+      if (!entry.isDirectory()) continue;
+      await rm(join(dir, entry.name), { recursive: true, force: true }).catch((error: unknown) =>
+        this.#options.logger.warn({ err: error }, "the files of an old build were not removed"),
+      );
+    }
+  }
+}
+
+/**
+ * Why a build that was begun for the App as it was is not to go on; undefined where it is. One of an
+ * older version that is held while the spec's own source is another is begun anew where it is still needed.
+ */
+function whyUnwanted(begun: Resource<"App">, now: Resource<"App">): string | undefined {
+  if (now.metadata.deletionTimestamp !== null) return "the app is being deleted";
+  if (now.spec.suspend === true) return "the app is suspended";
+  if (!now.spec.source) return "the app has no source any more";
+  if (!isSameSource(begun.spec.source, now.spec.source)) return "the app has another source now";
+  return undefined;
+}
+
+/** Archives that the App's spec and its revisions name. */
+function archivesOf(store: Store, app: string): ReadonlySet<string> {
+  const resource = store.get("App", app);
+  const specs = [
+    ...(resource ? [resource.spec] : []),
+    ...store.revisions.list(app).map((revision) => revision.spec),
+  ];
+  return new Set(
+    specs.flatMap(({ source }) => (source && "archive" in source ? [source.archive] : [])),
+  );
+}
+
+function unknownBuild(id: number): NotFoundError {
+  return new NotFoundError(`there is no build ${id}`, "list builds with: berth builds APP");
+}

@@ -1,0 +1,47 @@
+import { lstat, readlink } from "node:fs/promises";
+import { join, posix } from "node:path";
+import { isMissing } from "../../source-tree/read-inside.ts";
+
+/** As many as Linux follows. */
+const HOPS_MAX = 40;
+
+/**
+ * Whether the symlink at `path` of the folder `dir` leads out of it, other links on its way included:
+ * with `a/up -> ..`, the link `b -> a/up/..` leads out although its text does not. What is missing on
+ * the way is taken for a folder, which somebody may make later.
+ */
+export async function escapes(dir: string, path: string): Promise<boolean> {
+  const at = posix.dirname(path).split("/").filter(isName);
+  const ahead = [posix.basename(path)];
+  let hops = 0;
+  for (let part = ahead.shift(); part !== undefined; part = ahead.shift()) {
+    if (part === "..") {
+      if (at.pop() === undefined) return true;
+      continue;
+    }
+    if (!isName(part)) continue;
+    const target = await targetOf(join(dir, ...at, part));
+    if (target === undefined) {
+      at.push(part);
+      continue;
+    }
+    if (posix.isAbsolute(target)) return true;
+    hops += 1;
+    // A circle leads nowhere.
+    if (hops > HOPS_MAX) return false;
+    ahead.unshift(...target.split("/"));
+  }
+  return false;
+}
+
+function isName(part: string): boolean {
+  return part !== "" && part !== ".";
+}
+
+async function targetOf(path: string): Promise<string | undefined> {
+  const state = await lstat(path).catch((error: unknown) => {
+    if (isMissing(error)) return undefined;
+    throw error;
+  });
+  return state?.isSymbolicLink() === true ? readlink(path) : undefined;
+}

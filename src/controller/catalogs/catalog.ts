@@ -1,0 +1,96 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join, parse } from "node:path";
+import { BerthError, InvalidSpecError, type SpecIssue } from "../../base/errors.ts";
+import type { Kind, Manifest } from "../../resources/kinds.ts";
+import { type ParsedFile, parseDocuments } from "../../resources/parse.ts";
+
+export interface Catalog {
+  readonly templates: readonly Manifest<"Template">[];
+  readonly models: readonly Manifest<"Model">[];
+}
+
+/**
+ * Reads a catalog: every `*.yaml` file of `folder` holds one Template, and every one of its folder
+ * `models`, where it has one, a Model. Each is named as its file is. In order of their names. Done
+ * once, at start: the files come with Berth, or are an administrator's.
+ *
+ * Throws InvalidSpecError naming file, line and column of everything that is wrong with any of
+ * them; BerthError `internal` when the folder cannot be read.
+ */
+export function loadCatalog(folder: string): Catalog {
+  const issues: SpecIssue[] = [];
+  const templates = load(folder, "", "Template", issues);
+  const hasModels = existsSync(join(folder, "models"));
+  const models = hasModels ? load(folder, "models", "Model", issues) : [];
+  if (issues.length > 0) {
+    throw new InvalidSpecError(
+      `the template catalog is not valid: ${issues.map((issue) => issue.message).join("; ")}`,
+      issues,
+    );
+  }
+  return { templates, models };
+}
+
+/** Files are told by their path below `folder`, which itself nobody needs to see. */
+function load<K extends Kind>(
+  folder: string,
+  below: string,
+  kind: K,
+  issues: SpecIssue[],
+): Manifest<K>[] {
+  const manifests: Manifest<K>[] = [];
+  for (const name of yamlFiles(join(folder, below))) {
+    const file = below === "" ? name : `${below}/${name}`;
+    const result = readEntry(file, kind, parseDocuments(readFileSync(join(folder, file))));
+    if (Array.isArray(result)) issues.push(...result);
+    else manifests.push(result);
+  }
+  return manifests;
+}
+
+function yamlFiles(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+      .filter((file) => file.endsWith(".yaml"))
+      .toSorted();
+  } catch (cause) {
+    throw new BerthError("internal", "the folder of the built-in templates cannot be read", {
+      hint: "install Berth again: its folder templates/ is missing",
+      cause,
+    });
+  }
+}
+
+function readEntry<K extends Kind>(
+  file: string,
+  kind: K,
+  parsed: ParsedFile,
+): Manifest<K> | SpecIssue[] {
+  const issue = (place: { line: number; column: number }, message: string): SpecIssue => ({
+    path: "",
+    line: place.line,
+    column: place.column,
+    message: `${file}:${place.line}:${place.column}: ${message}`,
+  });
+  if (parsed.errors.length > 0) return parsed.errors.map((error) => issue(error, error.message));
+  const [first, second] = parsed.documents;
+  if (!first) return [issue({ line: 1, column: 1 }, `holds no document; expected one ${kind}`)];
+  if (second) return [issue(second, `a second document; expected one ${kind} a file`)];
+  const { manifest } = first;
+  if (!isOf(manifest, kind)) {
+    return [issue(first.locate("/kind"), `expected kind ${kind}, found ${manifest.kind}`)];
+  }
+  const { name } = parse(file);
+  return manifest.metadata.name === name
+    ? manifest
+    : [
+        issue(
+          first.locate("/metadata/name"),
+          `the ${kind.toLowerCase()} of this file has to be named "${name}"`,
+        ),
+      ];
+}
+
+function isOf<K extends Kind>(manifest: Manifest, kind: K): manifest is Manifest<K> {
+  return manifest.kind === kind;
+}

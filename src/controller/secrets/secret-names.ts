@@ -1,0 +1,12 @@
+import type { AppSpec } from "../../resources/app.ts";
+
+/** Names of all Secrets that a spec refers to. */
+export function secretsOf(spec: AppSpec): readonly string[] {
+  const names = new Set<string>();
+  for (const value of Object.values(spec.env ?? {}))
+    if (typeof value === "object") names.add(value.secret);
+  if (spec.pullSecret !== undefined) names.add(spec.pullSecret);
+  if (spec.source && "git" in spec.source && spec.source.git.credential !== undefined)
+    names.add(spec.source.git.credential);
+  return [...names].toSorted();
+}

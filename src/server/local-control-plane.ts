@@ -1,0 +1,269 @@
+import { canonicalJson } from "../base/canonical.ts";
+import { ConflictError, NotFoundError } from "../base/errors.ts";
+import { inputsDigest } from "../controller/apps/inputs.ts";
+import { obeyInputs } from "../controller/apps/memory.ts";
+import type { Operation, Plan } from "../controller/apps/plan/model.ts";
+import { planApp } from "../controller/apps/plan/plan.ts";
+import { lookupWith } from "../controller/apps/planned.ts";
+import { resolveApp } from "../controller/apps/resolve.ts";
+import { chooseStrategy } from "../controller/apps/strategy.ts";
+import { asIf } from "../controller/as-if.ts";
+import type { AppBuilds, SourceState } from "../controller/builds/port.ts";
+import type { CompanionDaemon, CompanionReport } from "../controller/daemons/companion/port.ts";
+import type { Ingress } from "../controller/ingress/port.ts";
+import { appLogs } from "../controller/logs/app-logs.ts";
+import type { LogArchive } from "../controller/logs/archive.ts";
+import type { Manager } from "../controller/manager.ts";
+import type { AssistantModel, AssistantReport } from "../controller/models/assistant/port.ts";
+import { checkSource } from "../controller/models/check-source.ts";
+import type { ModelController } from "../controller/models/controller.ts";
+import type { ModelDoor } from "../controller/models/door.ts";
+import { modelPlan } from "../controller/models/model-plan.ts";
+import type {
+  AppLogLine,
+  AppLogOptions,
+  ControlPlane,
+  EngineState,
+  ModelPlanReport,
+  ModelProgress,
+  PlannedResource,
+  PlanReport,
+  SpecsGitReport,
+  SpecsReport,
+} from "../controller/port.ts";
+import type { ContainerRuntime } from "../controller/runtime/port.ts";
+import { specChanges } from "../controller/spec-changes.ts";
+import type { AppSpec } from "../resources/app.ts";
+import { effectiveApp } from "../resources/app-defaults.ts";
+import type { Kind } from "../resources/kinds.ts";
+import type { ModelSpec } from "../resources/model.ts";
+import { RETRIED_AT, type Resource } from "../resources/resource.ts";
+import { emptyMemory, type ReconcilerMemory } from "../resources/status.ts";
+import type { Store } from "../store/store.ts";
+
+/** The watched folder's part of the answers; absent where no folder is watched. */
+export interface SpecsSource {
+  report(): SpecsReport;
+  confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
+  /** Absent where no repository is followed. */
+  sync?(signal: AbortSignal): Promise<SpecsGitReport>;
+}
+
+/** Answers the API's questions from the same parts that the reconcilers use. */
+export class Controllers implements ControlPlane {
+  readonly #store: Store;
+  readonly #runtime: ContainerRuntime;
+  readonly #archive: LogArchive;
+  readonly #manager: Manager;
+  readonly #models: ModelController;
+  readonly #specs: SpecsSource;
+  readonly #builds: Pick<AppBuilds, "source">;
+  readonly #ingress: Ingress;
+  readonly #modelDoor: ModelDoor | undefined;
+  readonly #companion: CompanionDaemon;
+  readonly #now: () => number;
+
+  constructor(options: {
+    store: Store;
+    runtime: ContainerRuntime;
+    archive: LogArchive;
+    manager: Manager;
+    specs: SpecsSource;
+    builds: Pick<AppBuilds, "source">;
+    ingress: Ingress;
+    modelDoor?: ModelDoor;
+    companion: CompanionDaemon;
+    now: () => number;
+  }) {
+    this.#store = options.store;
+    this.#runtime = options.runtime;
+    this.#archive = options.archive;
+    this.#manager = options.manager;
+    this.#models = options.manager.models;
+    this.#specs = options.specs;
+    this.#builds = options.builds;
+    this.#ingress = options.ingress;
+    this.#modelDoor = options.modelDoor;
+    this.#companion = options.companion;
+    this.#now = options.now;
+  }
+
+  engine(): EngineState {
+    return this.#manager.apps.engine.state;
+  }
+
+  async planApp(
+    name: string,
+    spec: AppSpec | undefined,
+    signal: AbortSignal,
+    annotations: Readonly<Record<string, string>> = {},
+    alongside: readonly PlannedResource[] = [],
+  ): Promise<PlanReport> {
+    const stored = this.#store.get("App", name);
+    if (!stored && spec === undefined)
+      throw new NotFoundError(`there is no app "${name}"`, "berth get apps lists them");
+    const asked = spec ?? stored?.spec ?? {};
+    const resource = asIf("App", name, stored, asked, annotations);
+    const source = this.#sourceOf(stored, resource);
+    const memory = obeyInputs(
+      { ...emptyMemory, ...stored?.status?.memory },
+      resource.metadata.annotations[RETRIED_AT] ?? null,
+      inputsDigest(this.#store, resource, source?.type === "resolved" ? source.revision : null),
+    );
+    const { ports } = this.#store;
+    const route = await this.#ingress.table.read(name);
+    const resolved = resolveApp({
+      store: lookupWith(this.#store, alongside),
+      resource,
+      memory,
+      ingress: this.#ingress,
+      source,
+      serving: route?.version ?? null,
+      portOf: (app, replica, port) => ports.current(app, replica, port) ?? 0,
+      modelDoor: this.#modelDoor,
+    });
+    const strategy = chooseStrategy(effectiveApp(asked), this.#ingress.mode !== "off");
+    const report = {
+      app: name,
+      generation: resource.metadata.generation,
+      changes: specChanges(stored?.spec ?? {}, asked),
+    };
+    if (!resolved.desired) {
+      return {
+        ...report,
+        strategy: strategy.type,
+        strategyReason: strategy.message,
+        operations: [],
+        blockedBy: (resolved.refused ?? resolved.blocked)?.message ?? null,
+      };
+    }
+    const { desired } = resolved;
+    const containers = await this.#runtime.listContainers(
+      { instance: this.#store.instanceId, app: name },
+      signal,
+    );
+    const image = (await this.#runtime.inspectImage(desired.image, signal)) ? "present" : "absent";
+    const observed = {
+      nowMs: this.#now(),
+      containers,
+      health: new Map(),
+      route,
+      served: memory.served,
+      seen: { upSince: new Map<string, number>(), idleSince: new Map<string, number>() },
+      stopping: new Set<string>(),
+      isStalled: memory.stalled !== null,
+      restarts: memory.restarts,
+      isFresh: memory.attempt?.hash !== desired.hash,
+      drifts: memory.drifts,
+      stableReplicas: memory.stable?.hash === desired.hash ? memory.stable.replicas : 0,
+      blockedBy: resolved.blocked?.message ?? null,
+    };
+    const plan = planApp(desired, { ...observed, image });
+    // What comes after a pull is shown too: the pull is the first step, not the only one.
+    const rest =
+      image === "absent" && plan.operations.some(isObtaining)
+        ? planApp(desired, { ...observed, image: "present" })
+        : undefined;
+    return {
+      ...report,
+      strategy: plan.strategy.type,
+      strategyReason: plan.strategy.message,
+      operations: [
+        ...plan.operations.filter((operation) => !rest || isObtaining(operation)),
+        ...(rest?.operations ?? []),
+      ].map(describe),
+      blockedBy:
+        stalledMessage(memory, plan) ?? (resolved.held ?? resolved.blocked)?.message ?? null,
+    };
+  }
+
+  planModel(
+    name: string,
+    spec: ModelSpec | undefined,
+    signal: AbortSignal,
+    alongside?: readonly PlannedResource[],
+  ): Promise<ModelPlanReport> {
+    return modelPlan(this.#models.context, name, spec, signal, alongside);
+  }
+
+  checkSource(spec: ModelSpec, signal: AbortSignal): Promise<void> {
+    return checkSource(this.#models.context, spec, signal);
+  }
+
+  modelProgress(name: string): ModelProgress | undefined {
+    return this.#models.progressOf(name);
+  }
+
+  assistant(): AssistantReport {
+    return this.#models.report;
+  }
+
+  companion(): CompanionReport {
+    return this.#companion.report();
+  }
+
+  otherModels(): readonly AssistantModel[] {
+    return this.#models.otherModels;
+  }
+
+  appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
+    return appLogs(
+      { store: this.#store, runtime: this.#runtime, archive: this.#archive },
+      name,
+      options,
+      signal,
+    );
+  }
+
+  wake(kind: Kind, name: string): void {
+    this.#manager.wake(kind, name);
+  }
+
+  specs(): SpecsReport {
+    return this.#specs.report();
+  }
+
+  async syncSpecs(signal: AbortSignal): Promise<SpecsGitReport> {
+    if (this.#specs.sync) return this.#specs.sync(signal);
+    throw new ConflictError("wrong_state", "the specs follow no repository", {
+      hint: "start Berth with --specs-git-url URL",
+    });
+  }
+
+  confirmPrune(): readonly { kind: Kind; name: string; file: string }[] {
+    return this.#specs.confirmPrune();
+  }
+
+  /** A plan looks for no source: one that is not known yet stands for an image that has to be built. */
+  #sourceOf(stored: Resource<"App"> | undefined, asked: Resource<"App">): SourceState | null {
+    if (asked.spec.source === undefined) return null;
+    const isSame =
+      stored !== undefined &&
+      canonicalJson([stored.spec.source, stored.spec.build, stored.metadata.annotations]) ===
+        canonicalJson([asked.spec.source, asked.spec.build, asked.metadata.annotations]);
+    if (isSame) return this.#builds.source(stored);
+    const image = `berth-${this.#store.instanceId}/${asked.metadata.name}:new`;
+    return { type: "resolved", revision: "", image };
+  }
+}
+
+const isObtaining = ({ type }: Operation) => type === "pullImage" || type === "buildImage";
+
+function stalledMessage(memory: ReconcilerMemory, plan: Plan): string | undefined {
+  if (memory.stalled) return memory.stalled.message;
+  return plan.driftLoop === null ? undefined : `"${plan.driftLoop}" is in a drift loop`;
+}
+
+function describe(operation: Operation): PlanReport["operations"][number] {
+  const target =
+    "spec" in operation
+      ? operation.spec.name
+      : "name" in operation
+        ? operation.name
+        : "image" in operation
+          ? operation.image
+          : "network" in operation
+            ? operation.network
+            : operation.volume;
+  return { operation: operation.type, target, cause: operation.cause };
+}

@@ -1,0 +1,178 @@
+import { posix } from "node:path";
+import { BerthError } from "../base/errors.ts";
+
+/**
+ * One pattern of a `.dockerignore`, with the meaning that Docker gives it: `*`, `?` and `[a-z]` as in
+ * Go's filepath.Match, `**` for any number of folders, `\` before a character that is meant as it is.
+ *
+ * Patterns come with sources that anybody may have written, so they are not made into regular
+ * expressions, of which a few `**` take minutes: all ways through a pattern are followed at once, and
+ * the time is at most the pattern's length times the path's.
+ */
+export interface IgnorePattern {
+  /** What stands before the first wildcard. */
+  readonly literalPrefix: string;
+  readonly hasWildcards: boolean;
+  matches(path: string): boolean;
+}
+
+type Token =
+  | { readonly type: "literal"; readonly character: string }
+  /** `?`: one character but not a slash. */
+  | { readonly type: "one" }
+  /** `*`: any number of characters that are not a slash. */
+  | { readonly type: "name" }
+  /** A `**` in front of something: nothing, or anything that ends in a slash. */
+  | { readonly type: "folders" }
+  /** A `**` at the end: anything. */
+  | { readonly type: "rest" }
+  | { readonly type: "set"; readonly isNegated: boolean; readonly ranges: readonly Range[] };
+
+type Range = readonly [low: string, high: string];
+
+/** Longer than a path can be on Linux. */
+const LENGTH_MAX = 4096;
+
+/** Takes a pattern without its `!`. Throws `invalid_request` for one that Docker refuses. */
+export function compilePattern(text: string): IgnorePattern {
+  if (text.length > LENGTH_MAX)
+    throw new BerthError("invalid_request", `a pattern of ${text.length} characters is too long`);
+  const tokens = tokensOf(cleanPattern(text));
+  const firstWildcard = tokens.findIndex((token) => token.type !== "literal");
+  const prefix = firstWildcard === -1 ? tokens : tokens.slice(0, firstWildcard);
+  const literalPrefix = prefix
+    .map((token) => (token.type === "literal" ? token.character : ""))
+    .join("");
+  return {
+    literalPrefix,
+    hasWildcards: firstWildcard !== -1,
+    matches: (path) =>
+      firstWildcard === -1
+        ? path === literalPrefix
+        : path.startsWith(literalPrefix) &&
+          walk(tokens.slice(firstWildcard), path.slice(literalPrefix.length)),
+  };
+}
+
+/** As Go's filepath.Clean: `./a//b/../c/` is `a/c`. A leading slash means nothing. */
+function cleanPattern(text: string): string {
+  const cleaned = posix.normalize(text);
+  const withoutEnd = cleaned.length > 1 ? cleaned.replace(/\/$/, "") : cleaned;
+  return withoutEnd.length > 1 ? withoutEnd.replace(/^\//, "") : withoutEnd;
+}
+
+function tokensOf(pattern: string): readonly Token[] {
+  const characters = Array.from(pattern);
+  const tokens: Token[] = [];
+  for (let at = 0; at < characters.length; at += 1) {
+    const character = characters[at] ?? "";
+    if (character === "*" && characters[at + 1] === "*") {
+      const isLeading = at === 0;
+      at += 1;
+      const hasSlash = characters[at + 1] === "/";
+      if (hasSlash) at += 1;
+      const rest = characters.slice(at + 1);
+      // Docker takes `**name`, where nothing else is special, as "ends in name".
+      const isSuffix = isLeading && !hasSlash && !rest.some((it) => "*?[]\\".includes(it));
+      tokens.push({ type: rest.length === 0 || isSuffix ? "rest" : "folders" });
+    } else if (character === "*") {
+      tokens.push({ type: "name" });
+    } else if (character === "?") {
+      tokens.push({ type: "one" });
+    } else if (character === "\\") {
+      at += 1;
+      tokens.push({ type: "literal", character: characters[at] ?? malformed(pattern) });
+    } else if (character === "[") {
+      const { set, end } = readSet(characters, at, pattern);
+      tokens.push(set);
+      at = end;
+    } else {
+      tokens.push({ type: "literal", character });
+    }
+  }
+  return tokens;
+}
+
+function readSet(
+  characters: readonly string[],
+  start: number,
+  pattern: string,
+): { set: Token; end: number } {
+  let at = start + 1;
+  const isNegated = characters[at] === "^";
+  if (isNegated) at += 1;
+  const ranges: Range[] = [];
+  const take = (): string => {
+    const isEscaped = characters[at] === "\\";
+    if (isEscaped) at += 1;
+    const character = characters[at];
+    if (character === undefined || (!isEscaped && (character === "-" || character === "]")))
+      return malformed(pattern);
+    at += 1;
+    return character;
+  };
+  do {
+    const low = take();
+    let high = low;
+    if (characters[at] === "-") {
+      at += 1;
+      high = take();
+    }
+    ranges.push([low, high]);
+  } while (characters[at] !== "]");
+  return { set: { type: "set", isNegated, ranges }, end: at };
+}
+
+function malformed(pattern: string): never {
+  throw new BerthError("invalid_request", `"${pattern}" is not a pattern`, {
+    hint: "close every [, and write \\[ or \\\\ where the character itself is meant",
+  });
+}
+
+/** How far a way through the pattern has come: not there, inside a `**` that waits for a slash, or there. */
+const AWAY = 0;
+const INSIDE = 1;
+const THERE = 2;
+
+function walk(tokens: readonly Token[], text: string): boolean {
+  let states = new Uint8Array(tokens.length + 1);
+  states[0] = THERE;
+  skipEmpty(tokens, states);
+  for (const character of text) {
+    const next = new Uint8Array(tokens.length + 1);
+    let isAlive = false;
+    for (let at = 0; at < tokens.length; at += 1) {
+      const token = tokens[at];
+      if (states[at] === AWAY || token === undefined) continue;
+      if (token.type === "rest" || (token.type === "name" && character !== "/")) next[at] = THERE;
+      else if (token.type === "folders") {
+        next[at] = Math.max(next[at] ?? AWAY, INSIDE);
+        if (character === "/") next[at + 1] = THERE;
+      } else if (token.type !== "name" && accepts(token, character)) next[at + 1] = THERE;
+      else continue;
+      isAlive = true;
+    }
+    if (!isAlive) return false;
+    skipEmpty(tokens, next);
+    states = next;
+  }
+  return states[tokens.length] === THERE;
+}
+
+function accepts(token: Exclude<Token, { type: "rest" | "name" | "folders" }>, character: string) {
+  if (token.type === "literal") return token.character === character;
+  if (token.type === "one") return character !== "/";
+  const code = character.codePointAt(0) ?? 0;
+  const isIn = token.ranges.some(
+    ([low, high]) => code >= (low.codePointAt(0) ?? 0) && code <= (high.codePointAt(0) ?? 0),
+  );
+  return isIn !== token.isNegated;
+}
+
+/** Wildcards that may stand for nothing are passed without a character. */
+function skipEmpty(tokens: readonly Token[], states: Uint8Array): void {
+  for (const [at, token] of tokens.entries()) {
+    const mayBeEmpty = token.type === "name" || token.type === "rest" || token.type === "folders";
+    if (mayBeEmpty && states[at] === THERE) states[at + 1] = THERE;
+  }
+}

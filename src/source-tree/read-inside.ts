@@ -1,0 +1,41 @@
+import { readFile, realpath, stat } from "node:fs/promises";
+import { join, sep } from "node:path";
+import { BerthError } from "../base/errors.ts";
+
+/**
+ * The text of a file of a source folder; undefined where there is no such file. A link in a source may
+ * lead anywhere on the machine, and what is read here ends up in messages and images: a file that is
+ * not inside the folder, links followed, is not there. Throws `invalid_request` over `bytesMax`.
+ */
+export async function readInside(
+  dir: string,
+  path: string,
+  bytesMax: number,
+): Promise<string | undefined> {
+  try {
+    const root = await realpath(dir);
+    const file = await realpath(join(root, path));
+    if (!file.startsWith(root === sep ? root : root + sep)) return undefined;
+    const state = await stat(file);
+    if (!state.isFile()) return undefined;
+    if (state.size > bytesMax)
+      throw new BerthError("invalid_request", `${path} is larger than ${bytesMax} bytes`);
+    return await readFile(file, "utf8");
+  } catch (error) {
+    if (error instanceof BerthError) throw error;
+    if (isMissing(error)) return undefined;
+    throw new BerthError("invalid_request", `${path} of the source cannot be read`, {
+      hint: "look at its permissions",
+      cause: error,
+    });
+  }
+}
+
+const missingCodes = ["ENOENT", "ENOTDIR", "ELOOP"];
+
+/** Also for a link in a circle, and for a path below a file. */
+export function isMissing(error: unknown): boolean {
+  return (
+    error instanceof Error && "code" in error && missingCodes.some((code) => code === error.code)
+  );
+}

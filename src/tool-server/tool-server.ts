@@ -1,0 +1,73 @@
+import type { Server as NetServer, Socket } from "node:net";
+import { Server } from "@modelcontextprotocol/server";
+import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
+import { BERTH_APPS_ID, berthToolNames, berthTools } from "../base/berth-apps.ts";
+import { packageVersion } from "../base/package-version.ts";
+import type { ToolCalls } from "./call-tool.ts";
+import { listenOnSocket } from "./tool-socket.ts";
+
+/** Arguments are far smaller; so is everything else that a client has to say. */
+const FRAME_BYTES_MAX = 1024 * 1024;
+const CONNECTIONS_MAX = 16;
+
+/** Berth's tools as an MCP server on a Unix socket, for clients of both eras of the protocol. */
+export class ToolServer implements AsyncDisposable {
+  readonly #calls: ToolCalls;
+  readonly #sockets = new Set<Socket>();
+  #listener: NetServer | undefined;
+
+  constructor(options: { readonly calls: ToolCalls }) {
+    this.#calls = options.calls;
+  }
+
+  /** Throws as `listenOnSocket`. */
+  async listen(path: string): Promise<void> {
+    this.#listener = await listenOnSocket(path, (socket) => this.#serve(socket));
+    this.#listener.maxConnections = CONNECTIONS_MAX;
+  }
+
+  /** Calls under way end with their connections; what they have written to the server stays. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const listener = this.#listener;
+    this.#listener = undefined;
+    for (const socket of this.#sockets) socket.destroy();
+    if (listener) await new Promise<void>((resolve) => listener.close(() => resolve()));
+  }
+
+  #serve(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on("error", () => {}).once("close", () => this.#sockets.delete(socket));
+    const transport = new StdioServerTransport(socket, socket, { maxBufferSize: FRAME_BYTES_MAX });
+    const handle = serveStdio(() => this.#session(), {
+      transport,
+      // The connection is of no use any more, whatever was wrong with it.
+      onerror: () => socket.destroy(),
+    });
+    socket.once("close", () => void handle.close().catch(() => {}));
+  }
+
+  #session(): Server {
+    const server = new Server(
+      { name: BERTH_APPS_ID, version: packageVersion() },
+      { capabilities: { tools: {} } },
+    );
+    server.setRequestHandler("tools/list", () => ({
+      tools: berthToolNames.map((name) => {
+        const { title, description, input_schema, tier } = berthTools[name];
+        const schema: Record<string, unknown> = { ...input_schema };
+        return {
+          name,
+          title,
+          description,
+          inputSchema: { ...schema, type: "object" as const },
+          annotations: { readOnlyHint: tier === "read", destructiveHint: tier === "destructive" },
+        };
+      }),
+    }));
+    server.setRequestHandler("tools/call", async ({ params }, { mcpReq }) => {
+      const result = await this.#calls.call(params.name, params.arguments ?? {}, mcpReq.signal);
+      return { ...result, content: [...result.content] };
+    });
+    return server;
+  }
+}

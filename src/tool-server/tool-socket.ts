@@ -1,0 +1,63 @@
+import { once } from "node:events";
+import { chmod, lstat, mkdir, rm } from "node:fs/promises";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { dirname, join } from "node:path";
+import { ConflictError } from "../base/errors.ts";
+
+/** Where apps of the agent bus have their sockets. */
+export function appSocketPath(runtimeDir: string, appId: string): string {
+  return join(runtimeDir, "assistant", "apps", `${appId}.sock`);
+}
+
+/**
+ * Listens on a Unix socket that only this user can reach, in place of one that a crash left behind. Throws
+ * ConflictError `wrong_state` where another process listens there, or the folder is open to others.
+ */
+export async function listenOnSocket(
+  path: string,
+  onConnection: (socket: Socket) => void,
+): Promise<Server> {
+  const folder = dirname(path);
+  for (const made of [dirname(folder), folder])
+    await mkdir(made, { mode: 0o700 }).catch((error: unknown) => {
+      if (!hasCode(error, "EEXIST")) throw error;
+    });
+  const stats = await lstat(folder);
+  if (!stats.isDirectory() || stats.uid !== process.getuid?.() || (stats.mode & 0o077) !== 0)
+    throw new ConflictError("wrong_state", "the folder of the apps' sockets is open to others", {
+      hint: "give it mode 0700",
+    });
+  const server = createServer(onConnection);
+  try {
+    await listening(server, path);
+  } catch (error) {
+    if (!hasCode(error, "EADDRINUSE")) throw error;
+    if (await isAnswered(path))
+      throw new ConflictError("wrong_state", "the tools of Berth are being served already");
+    await rm(path, { force: true });
+    await listening(server, path);
+  }
+  await chmod(path, 0o600);
+  return server;
+}
+
+async function listening(server: Server, path: string): Promise<void> {
+  server.listen(path);
+  // Rejects with the server's error.
+  await once(server, "listening");
+}
+
+function isAnswered(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
+}

@@ -1,0 +1,153 @@
+import * as fc from "fast-check";
+import { expect, it } from "vitest";
+import { appText, documents, SpecWorld } from "../../../support/spec-world.ts";
+
+type Step =
+  | {
+      readonly do: "write";
+      readonly file: string;
+      readonly apps: readonly string[];
+      readonly tag: number;
+    }
+  | { readonly do: "break" | "empty" | "remove"; readonly file: string }
+  | { readonly do: "rename"; readonly file: string; readonly to: string }
+  | { readonly do: "scan" | "restart" | "wait" | "finish" };
+
+const file = fc.constantFrom("a.yaml", "b.yaml", "c/d.yaml", "e.yml");
+const apps = fc.uniqueArray(fc.constantFrom("one", "two", "three", "four", "five"), {
+  minLength: 1,
+  maxLength: 3,
+});
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({ do: fc.constant("write" as const), file, apps, tag: fc.nat(9) }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constantFrom("break" as const, "empty" as const, "remove" as const),
+      file,
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("rename" as const), file, to: file }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      do: fc.constantFrom("scan" as const, "restart" as const, "wait" as const, "finish" as const),
+    }),
+  },
+);
+
+/** What is in the folder, as a person would say it. */
+class Model {
+  readonly files = new Map<
+    string,
+    { readonly apps: readonly string[]; readonly isBroken: boolean; readonly tag: number }
+  >();
+  readonly #world: SpecWorld;
+
+  constructor(world: SpecWorld) {
+    this.#world = world;
+  }
+
+  async take(next: Step): Promise<void> {
+    const world = this.#world;
+    switch (next.do) {
+      case "write": {
+        const texts = next.apps.map((name) => appText(name, `nginx:${next.tag}`));
+        await world.write({ [next.file]: documents(...texts) });
+        this.files.set(next.file, { apps: next.apps, isBroken: false, tag: next.tag });
+        return;
+      }
+      case "break":
+        await world.write({ [next.file]: "kind: {" });
+        this.files.set(next.file, { apps: [], isBroken: true, tag: 0 });
+        return;
+      case "empty":
+        await world.write({ [next.file]: "" });
+        this.files.set(next.file, { apps: [], isBroken: false, tag: 0 });
+        return;
+      case "remove":
+        if (this.files.delete(next.file)) await world.remove(next.file);
+        return;
+      case "rename": {
+        const moved = this.files.get(next.file);
+        if (!moved || next.file === next.to) return;
+        if (next.to.startsWith("c/")) await world.write({ "c/keep.txt": "" });
+        await world.move(next.file, next.to);
+        this.files.delete(next.file);
+        this.files.set(next.to, moved);
+        return;
+      }
+      case "restart":
+        return world.restart();
+      case "wait":
+        return world.wait(600);
+      case "finish":
+        return this.finishDeletions();
+      case "scan":
+        return world.scan();
+    }
+  }
+
+  async finishDeletions(): Promise<void> {
+    for (const { metadata } of this.#world.store.list("App")) {
+      if (metadata.deletionTimestamp !== null) this.#world.finishDeletion(metadata.name);
+    }
+  }
+}
+
+it("whatever happens to the files, the store ends up saying what they say", {
+  timeout: 120_000,
+}, async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
+      await using world = new SpecWorld();
+      // Never empty: an empty folder waits for a person.
+      await world.write({ "anchor.yaml": appText("anchor") });
+      await world.scan();
+      const model = new Model(world);
+      for (const next of steps) await model.take(next);
+
+      for (const [path, { isBroken }] of model.files) {
+        if (isBroken) await model.take({ do: "remove", file: path });
+      }
+      for (let round = 0; round < 3; round += 1) {
+        await world.scanTwice();
+        world.specs.confirmPrune();
+        await world.scan();
+        await model.finishDeletions();
+      }
+      await world.scanTwice();
+
+      const listed = new Set([...model.files.values()].flatMap((one) => one.apps));
+      const declared = world.store.declaredBy("file:");
+      const strays = [...declared].flatMap(([manager, keys]) =>
+        keys
+          .filter(({ name }) => name !== "anchor" && !listed.has(name))
+          .map(({ name }) => `${manager} ${name}`),
+      );
+      expect(strays).toEqual([]);
+      for (const [path, one] of model.files) {
+        const others = one.apps.filter((name) => {
+          const [declarer] =
+            [...declared].find(([, keys]) => keys.some((key) => key.name === name)) ?? [];
+          return declarer !== undefined && declarer !== `file:${path}`;
+        });
+        // A file is refused only because another one, which is there, has what it lists.
+        expect([path, world.fileState(path)?.split("\n")[0]]).toEqual([
+          path,
+          others.length > 0 ? "conflict" : "applied",
+        ]);
+        if (others.length > 0) continue;
+        const expected = one.apps.map((name) => [name, `file:${path}`, `nginx:${one.tag}`]);
+        expect(one.apps.map((name) => [name, world.declarer(name), world.image(name)])).toEqual(
+          expected,
+        );
+      }
+      expect(world.pending).toEqual([]);
+    }),
+    { numRuns: 60 },
+  );
+});

@@ -1,0 +1,292 @@
+import { spawnSync } from "node:child_process";
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readFile,
+  rm,
+  symlink,
+  truncate,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { gunzipSync } from "node:zlib";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { digestSource } from "../../../src/source-tree/digest.ts";
+import { type ListOptions, listSource } from "../../../src/source-tree/list.ts";
+import { type PackOptions, packSource } from "../../../src/source-tree/pack.ts";
+import { TreeReader } from "../../../src/source-tree/tree-reader.ts";
+
+const { signal } = new AbortController();
+const limits = { bytesMax: 2 ** 20, filesMax: 1000 };
+let dir = "";
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "berth-source-"));
+});
+
+afterEach(async () => {
+  await rm(dir, { recursive: true, force: true });
+});
+
+async function write(files: Readonly<Record<string, string>>, root = dir): Promise<void> {
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), text);
+  }
+}
+
+const list = (options: Partial<ListOptions> = {}) =>
+  listSource(dir, { ...limits, ...options }, signal);
+
+async function paths(options: Partial<ListOptions> = {}): Promise<string[]> {
+  return (await list(options)).entries.map(({ path }) => path);
+}
+
+async function pack(options: PackOptions = {}): Promise<Buffer> {
+  return buffer(packSource(await list(), options, signal));
+}
+
+describe("a listing", () => {
+  test("has folders before what is in them, names in order, with size and mode", async () => {
+    await write({ "b/two": "22", "b/one": "1", "a.txt": "abc" });
+    await chmod(join(dir, "b/one"), 0o4755);
+    await chmod(join(dir, "a.txt"), 0o640);
+    await chmod(join(dir, "b"), 0o755);
+    await symlink("b/one", join(dir, "c"));
+    const tree = await list();
+    expect(tree.entries).toEqual([
+      { path: "a.txt", type: "file", mode: 0o640, size: 3 },
+      { path: "b", type: "dir", mode: 0o755, size: 0 },
+      { path: "b/one", type: "file", mode: 0o755, size: 1 },
+      { path: "b/two", type: "file", mode: expect.any(Number), size: 2 },
+      { path: "c", type: "symlink", mode: 0o777, size: 0, target: "b/one" },
+    ]);
+    expect(tree.bytes).toBe(6);
+    expect(tree.ignoreFile).toBeUndefined();
+  });
+
+  test("follows .dockerignore, and sends it and the Dockerfile whatever it says", async () => {
+    await write({
+      ".dockerignore": "**\n!src/*.js",
+      Dockerfile: "",
+      "src/a.js": "",
+      "src/b": "",
+      x: "",
+    });
+    expect(await paths()).toEqual([".dockerignore", "Dockerfile", "src", "src/a.js"]);
+    expect((await list()).ignoreFile).toBe(".dockerignore");
+  });
+
+  test("an exception below an ignored folder brings the folders on its way along", async () => {
+    await write({ ".dockerignore": "a\n!**/keep", "a/b/keep": "", "a/c/other": "", "a/d": "" });
+    expect(await paths()).toEqual([".dockerignore", "a", "a/b", "a/b/keep"]);
+  });
+
+  test("the ignore file of the Dockerfile comes before the general one", async () => {
+    await write({
+      ".dockerignore": "a",
+      "web.Dockerfile.dockerignore": "b\nweb*",
+      "web.Dockerfile": "",
+      a: "",
+      b: "",
+    });
+    expect(await paths({ dockerfile: "web.Dockerfile" })).toEqual([
+      ".dockerignore",
+      "a",
+      "web.Dockerfile",
+    ]);
+  });
+
+  test("the history is never in it, wherever it is and whatever the rules say", async () => {
+    await write({
+      ".git/config": "",
+      "lib/.git": "gitdir: x",
+      "lib/a": "",
+      ".dockerignore": "!.git",
+      ".gitignore": "",
+    });
+    expect(await paths()).toEqual([".dockerignore", ".gitignore", "lib", "lib/a"]);
+  });
+
+  test("sockets and pipes are skipped, and named", async () => {
+    await write({ a: "" });
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(join(dir, "s.sock"), resolve));
+    expect(spawnSync("mkfifo", [join(dir, "pipe")]).status).toBe(0);
+    const tree = await list();
+    await new Promise((resolve) => server.close(resolve));
+    expect(tree.entries.map(({ path }) => path)).toEqual(["a"]);
+    expect(tree.skipped).toEqual(["pipe", "s.sock"]);
+  });
+
+  test("a name that is not UTF-8 is refused, and said", async () => {
+    await mkdir(Buffer.concat([Buffer.from(`${dir}/bad-`), Buffer.from([0xff])]));
+    await expect(list()).rejects.toThrow('the name "bad-\u{ff}" in the source folder is not UTF-8');
+  });
+
+  test("an ignore file that leads out of the folder is not read", async () => {
+    await symlink("/etc/hostname", join(dir, ".dockerignore"));
+    expect((await list()).ignoreFile).toBeUndefined();
+  });
+
+  test.each([
+    [{ bytesMax: 9 }, "payload_too_large", "larger than 9 B"],
+    [{ filesMax: 2 }, "payload_too_large", "more than 2 files"],
+  ])("over %j it ends with %s", async (options, code, message) => {
+    await write({ a: "12345", b: "12345", c: "" });
+    await expect(list(options)).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(message),
+    });
+  });
+
+  test("links that lead out are kept, or refused where an archive is made for a server", async () => {
+    await write({ "a/b": "" });
+    await symlink("../../up", join(dir, "a/link"));
+    expect(await paths()).toContain("a/link");
+    await expect(list({ outsideLinks: "refuse" })).rejects.toThrow("the link a/link leads out");
+  });
+
+  test("a folder that is not there, a file, and an abort", async () => {
+    await write({ a: "" });
+    await expect(listSource(join(dir, "none"), limits, signal)).rejects.toMatchObject({
+      code: "not_found",
+    });
+    await expect(listSource(join(dir, "a"), limits, signal)).rejects.toMatchObject({
+      code: "not_found",
+    });
+    await expect(listSource(dir, limits, AbortSignal.abort())).rejects.toMatchObject({
+      name: "AbortError",
+    });
+  });
+});
+
+describe("a packed folder", () => {
+  const long = `${"folder-with-a-name/".repeat(9)}${"\u{e9}".repeat(60)}.txt`;
+
+  test("is what tar unpacks to the same", async () => {
+    await write({ "a/x.txt": "hello", [long]: "long", empty: "", big: "z".repeat(200_000) });
+    await symlink(`a/${"t".repeat(150)}`, join(dir, "link"));
+    await chmod(join(dir, "a/x.txt"), 0o750);
+    const out = await mkdtemp(join(tmpdir(), "berth-unpacked-"));
+    const unpacked = spawnSync("tar", ["-x", "-C", out], { input: await pack() });
+    expect(unpacked.stderr.toString()).toBe("");
+    const [there, here] = [await listSource(out, limits, signal), await list()];
+    expect(there.entries).toEqual(here.entries);
+    expect(await digestSource(there, signal)).toBe(await digestSource(here, signal));
+    expect(await readFile(join(out, long), "utf8")).toBe("long");
+    await rm(out, { recursive: true });
+  });
+
+  test("has the same bytes whenever and by whomever it was written", async () => {
+    await write({ "a/b": "1", c: "2" });
+    const first = await pack();
+    await rm(join(dir, "a"), { recursive: true });
+    await write({ "a/b": "1" });
+    await utimes(join(dir, "c"), 1, 1);
+    expect((await pack()).equals(first)).toBe(true);
+    expect(gunzipSync(await pack({ gzip: true })).equals(first)).toBe(true);
+    const listed = spawnSync("tar", ["-tv", "--full-time"], {
+      input: first,
+      env: { TZ: "UTC" },
+    }).stdout.toString();
+    expect(listed.match(/0\/0 .* 1970-01-01 00:00:00/g)).toHaveLength(3);
+  });
+
+  test("takes the time that it is given", async () => {
+    await write({ a: "1" });
+    const packed = await pack({ mtimeMs: Date.UTC(2026, 1, 3) });
+    const listed = spawnSync("tar", ["-tv"], {
+      input: packed,
+      env: { TZ: "UTC" },
+    }).stdout.toString();
+    expect(listed).toContain("2026-02-03");
+  });
+
+  test("holds what is added, in place of what is there", async () => {
+    await write({ Dockerfile: "FROM old", a: "1" });
+    const packed = await pack({ added: new Map([["Dockerfile", "FROM new"]]) });
+    const out = spawnSync("tar", ["-xO", "Dockerfile"], { input: packed }).stdout.toString();
+    expect(out).toBe("FROM new");
+  });
+
+  test("tells how far it is", async () => {
+    await write({ a: "x".repeat(100_000), b: "y".repeat(50) });
+    const seen: number[] = [];
+    await pack({ onBytes: (bytes) => seen.push(bytes) });
+    expect(seen.at(-1)).toBe(100_050);
+    expect(seen.length).toBeGreaterThan(2);
+    expect(seen).toEqual(seen.toSorted((a, b) => a - b));
+  });
+
+  test.each([10, 30])(
+    "ends with an error where a file of 20 bytes has %i meanwhile",
+    async (length) => {
+      await write({ a: "x".repeat(20) });
+      const tree = await list();
+      await truncate(join(dir, "a"), length);
+      const stream = packSource(tree, { gzip: true }, signal);
+      await expect(buffer(stream)).rejects.toMatchObject({
+        code: "conflict",
+        message: "a changed while it was read",
+      });
+    },
+  );
+
+  test("does not follow a link that has taken a file's place", async () => {
+    await write({ a: "x" });
+    const tree = await list();
+    await rm(join(dir, "a"));
+    await symlink("/etc/hostname", join(dir, "a"));
+    await expect(buffer(packSource(tree, {}, signal))).rejects.toMatchObject({
+      code: "invalid_request",
+    });
+    await expect(digestSource(tree, signal)).rejects.toThrow("a cannot be read");
+  });
+
+  test("ends when it is aborted", async () => {
+    await write({ a: "x".repeat(300_000) });
+    const abort = new AbortController();
+    const stream = packSource(await list(), { onBytes: () => abort.abort() }, abort.signal);
+    await expect(buffer(stream)).rejects.toMatchObject({ name: "AbortError" });
+  });
+});
+
+test.each<[what: string, change: () => Promise<void>]>([
+  ["a content of the same length", () => writeFile(join(dir, "a"), "2")],
+  ["a mode", () => chmod(join(dir, "a"), 0o700)],
+  ["a name", () => write({ b: "" })],
+  ["an empty folder", () => mkdir(join(dir, "d"))],
+  ["a link", () => symlink("x", join(dir, "link"))],
+])("another digest comes of %s", async (_, change) => {
+  await write({ a: "1" });
+  const before = await digestSource(await list(), signal);
+  expect(before).toMatch(/^[0-9a-f]{64}$/);
+  await change();
+  expect(await digestSource(await list(), signal)).not.toBe(before);
+});
+
+test("a reader sees what is sent, and nothing outside", async () => {
+  await write({ "src/a.txt": "text", "hidden/x": "", ".dockerignore": "hidden" });
+  await symlink("src/a.txt", join(dir, "inside"));
+  await symlink("/etc/hostname", join(dir, "outside"));
+  const reader = new TreeReader(await list());
+  expect(reader.list("")).toEqual([".dockerignore", "inside", "outside", "src"]);
+  expect(reader.list("src")).toEqual(["a.txt"]);
+  expect([
+    reader.has("src/a.txt"),
+    reader.has("src"),
+    reader.has("hidden"),
+    reader.has("src/b"),
+  ]).toEqual([true, true, false, false]);
+  expect(await reader.read("src/a.txt")).toBe("text");
+  expect(await reader.read("inside")).toBe("text");
+  expect(await reader.read("outside")).toBeUndefined();
+  expect(await reader.read("hidden/x")).toBeUndefined();
+  expect(await reader.read("src")).toBeUndefined();
+});

@@ -1,0 +1,190 @@
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { ControlServer } from "../../../../../src/assistant/inference/control/control-server.ts";
+import type { ModelView } from "../../../../../src/assistant/inference/control/state-view.ts";
+import { KnownModels } from "../../../../../src/assistant/inference/models/known-models.ts";
+import { ModelFactsCache } from "../../../../../src/assistant/inference/models/model-facts.ts";
+import { Residency } from "../../../../../src/assistant/inference/models/residency.ts";
+import { StubEngine } from "../../../../../src/assistant/inference/stub/stub-engine.ts";
+import { silentLogger } from "../../../../../src/base/logger.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+const MEBIBYTE = 1024 ** 2;
+
+let folder: string;
+let control: ControlServer;
+let residency: Residency;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "berth-control-"));
+  const clock = new VirtualClock();
+  const engine = new StubEngine({ clock });
+  const known = new KnownModels({ folder: undefined, aliases: new Map() });
+  await known.register({ id: "a", path: "", isPinned: false });
+  const facts = new ModelFactsCache({ engine });
+  residency = new Residency({
+    engine,
+    known,
+    facts,
+    memoryBytesMax: 10 * MEBIBYTE,
+    keepAliveMs: 60_000,
+    clock,
+    logger: silentLogger,
+  });
+  control = new ControlServer({
+    known,
+    facts,
+    residency,
+    logger: silentLogger,
+    openDoors: async () => {},
+    state: () => ({
+      version: "0",
+      pid: 1,
+      engine: "stub",
+      url: "http://127.0.0.1:1",
+      memory_bytes_max: 10,
+      started_by: null,
+      ledger: { ok: true, size: 0 },
+    }),
+  });
+});
+afterEach(async () => {
+  await control[Symbol.asyncDispose]();
+  await residency[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
+});
+
+function call(
+  socketPath: string,
+  path: string,
+  body: unknown,
+  agent?: Agent,
+): Promise<{ status: number | undefined; text: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json" };
+    const asked = request({ socketPath, path, method: "POST", headers, agent }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+      answer.once("end", () => resolve({ status: answer.statusCode, text }));
+    });
+    asked.once("error", reject);
+    asked.end(JSON.stringify(body));
+  });
+}
+
+test("a path that is too long for a socket is refused, and no socket is made elsewhere", async () => {
+  const long = join(folder, "x".repeat(60), "y".repeat(60));
+  await mkdir(long, { recursive: true });
+  await expect(control.listen(join(long, "control.sock"))).rejects.toMatchObject({
+    message: expect.stringContaining("too long"),
+    hint: expect.stringContaining("--data-dir"),
+  });
+  expect(await readdir(folder, { recursive: true })).toEqual([
+    "x".repeat(60),
+    join("x".repeat(60), "y".repeat(60)),
+  ]);
+});
+
+test("the socket is for its user alone", async () => {
+  const file = join(folder, "control.sock");
+  await control.listen(file);
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+});
+
+test("many loads over one connection leave nothing behind on it", async () => {
+  const file = join(folder, "control.sock");
+  await control.listen(file);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const warnings: string[] = [];
+  const onWarning = ({ name }: Error) => warnings.push(name);
+  process.on("warning", onWarning);
+  try {
+    for (let at = 0; at < 15; at++)
+      expect((await call(file, "/models/load", { id: "a" }, agent)).status).toBe(200);
+    // Warnings are told in a later turn.
+    await new Promise((resolve) => setImmediate(resolve));
+  } finally {
+    process.off("warning", onWarning);
+    agent.destroy();
+  }
+  expect(warnings).toEqual([]);
+});
+
+test("a file has to be named by its whole path, since the daemon stands somewhere else", async () => {
+  const file = join(folder, "control.sock");
+  await control.listen(file);
+  const { status, text } = await call(file, "/models/load", { id: "b", path: "./b.gguf" });
+  expect(status).toBe(400);
+  expect(JSON.parse(text).error).toMatchObject({
+    code: "invalid_request",
+    message: expect.stringContaining("absolute"),
+  });
+});
+
+test("what is asked for is told as it was asked for, beside what became of it", async () => {
+  const file = join(folder, "control.sock");
+  await control.listen(file);
+  const path = join(folder, "chat.gguf");
+  await writeFile(path, "12345");
+  const settings = { context_tokens: 64, aliases: ["org/chat"] };
+  const { status, text } = await call(file, "/models/load", { id: "chat", path, ...settings });
+  expect(status).toBe(200);
+  const { models }: { models: ModelView[] } = JSON.parse(text);
+  expect(models.find(({ id }) => id === "chat")).toMatchObject({
+    path,
+    size_bytes: 5,
+    aliases: ["org/chat"],
+    state: "resident",
+    pinned: true,
+    wanted: { context_tokens: 64, sequences: null },
+    context_tokens: 64,
+    sequences: 8,
+    memory_bytes: 64 * 8 * 8,
+  });
+  expect(models.find(({ id }) => id === "a")).toMatchObject({ path: null, size_bytes: null });
+});
+
+test("a file is looked into without becoming a model", async () => {
+  const file = join(folder, "control.sock");
+  await control.listen(file);
+  const body = { id: "chat", path: "/chat.gguf", sequences: 2 };
+  const { status, text } = await call(file, "/models/inspect", body);
+  expect(status).toBe(200);
+  expect(JSON.parse(text)).toEqual({
+    architecture: "stub",
+    name: "Stub",
+    parameters: null,
+    quantization: null,
+    context_tokens: 8_192,
+    kind: "chat",
+    memory_bytes: { wanted: 8_192 * 2 * 8, least: 512 * 2 * 8 },
+  });
+  expect((await residency.states()).map(({ id }) => id)).toEqual(["a"]);
+  const tooLong = await call(file, "/models/inspect", { ...body, context_tokens: 8_193 });
+  expect(JSON.parse(tooLong.text).error).toMatchObject({
+    code: "model_unusable",
+    message: expect.stringContaining("at most 8192"),
+  });
+});
+
+test.each([
+  ["/models/load", { id: "a", sequences: 2 }, 400, "sequences needs the path of the file"],
+  ["/models/load", { id: "a", aliases: ["b"] }, 400, "aliases needs the path of the file"],
+  ["/models/load", { id: "b", path: "/b", gpu: true }, 409, "computes on the processor only"],
+  ["/models/load", { id: "b", path: "/b", aliases: ["a"] }, 400, "the name of a model itself"],
+  ["/models/load", { id: "b", path: "/b", aliases: ["a b"] }, 400, "body/aliases/0"],
+  ["/models/load", { id: "b", path: "/b", sequences: "2" }, 400, "body/sequences"],
+  ["/models/load", { id: "b", path: "/b", threads: 2 }, 400, "additional properties"],
+  ["/models/load", { id: "nowhere" }, 404, 'there is no model "nowhere"'],
+  ["/models/inspect", { id: "b", path: "b" }, 400, "absolute"],
+  ["/models/inspect", { id: "b" }, 400, "path"],
+])("%s %j is refused", async (path, body, status, message) => {
+  const file = join(folder, "control.sock");
+  await control.listen(file);
+  const answer = await call(file, path, body);
+  expect(JSON.parse(answer.text).error.message).toContain(message);
+  expect(answer.status).toBe(status);
+  expect((await residency.states()).map(({ id }) => id)).toEqual(["a"]);
+});

@@ -1,0 +1,133 @@
+import { readFile } from "node:fs/promises";
+import { describe, expect, test } from "vitest";
+import { busErrorTable } from "../../../../../src/assistant/bus/error-table.ts";
+import { dataClasses } from "../../../../../src/assistant/data-class.ts";
+import { AssistantError, assistantErrorCodes } from "../../../../../src/assistant/errors.ts";
+import { chatParameters } from "../../../../../src/assistant/inference/http/chat-request.ts";
+import { completionParameters } from "../../../../../src/assistant/inference/http/completion-request.ts";
+import { embeddingParameters } from "../../../../../src/assistant/inference/http/embedding-request.ts";
+import { errorTable } from "../../../../../src/assistant/inference/http/error-table.ts";
+import {
+  ignoredParameters,
+  refusedByRoute,
+  refusedParameters,
+} from "../../../../../src/assistant/inference/http/parameters.ts";
+import { notNowCode } from "../../../../../src/assistant/inference/routing/not-now.ts";
+
+const docs = new URL("../../../../../docs/", import.meta.url);
+const read = (name: string) => readFile(new URL(name, docs), "utf8");
+
+/** Names in backticks of a text, without what stands behind a colon or a dot. */
+function namesIn(text: string): Set<string> {
+  return new Set([...text.matchAll(/`([a-z_]+)`/g)].map(([, name = ""]) => name));
+}
+
+/** The text below a heading, up to the next one. */
+async function section(heading: string): Promise<string> {
+  const text = await read("inference-api.md");
+  const start = text.indexOf(`\n${heading}\n`);
+  expect(start).toBeGreaterThan(0);
+  return text.slice(start + heading.length + 2).split(/^#+ /m)[0] ?? "";
+}
+
+describe("docs/assistant-errors.md", () => {
+  test("has every code with its status, and no others", async () => {
+    const text = await read("assistant-errors.md");
+    const rows = [
+      ...text.matchAll(
+        /^\| `([a-z_]+)` \| (\d{3}) \| `([\w.]+)` \| ([^|]{20,}) \| ([^|]{10,}) \|$/gm,
+      ),
+    ];
+    const statuses = rows.map(([, code = "", status]) => [code, Number(status)] as const);
+    const codes = statuses.map(([code]) => code);
+    expect(codes).toEqual([...assistantErrorCodes]);
+    expect(Object.fromEntries(statuses)).toEqual(
+      Object.fromEntries(Object.entries(errorTable).map(([code, row]) => [code, row.status])),
+    );
+  });
+
+  test("has the name of every code on the bus", async () => {
+    const text = await read("assistant-errors.md");
+    const rows = [...text.matchAll(/^\| `([a-z_]+)` \| \d{3} \| `([\w.]+)` \|/gm)];
+    const names = rows.map(([, code = "", name = ""]) => [
+      code,
+      name.replace(/^DBus\./, "org.freedesktop.DBus."),
+    ]);
+    expect(Object.fromEntries(names)).toEqual(busErrorTable);
+  });
+
+  test.each([errorTable, busErrorTable])(
+    "every code has a row in the table, and no row is without a code",
+    (table) => {
+      expect(Object.keys(table).toSorted()).toEqual([...assistantErrorCodes].toSorted());
+    },
+  );
+});
+
+describe("docs/inference-api.md", () => {
+  test("has every parameter that is honoured, and no others", async () => {
+    const rows = (await section("### Honoured"))
+      .split("\n")
+      .filter((line) => line.startsWith("| `"))
+      .map((line) => line.split("|").map((cell) => cell.trim()));
+    const documented = (route: string) =>
+      new Set(
+        rows
+          .filter(([, , where = ""]) => where === "all" || where.split(", ").includes(route))
+          .flatMap(([, names = ""]) => [...namesIn(names)]),
+      );
+    // It stands under "Ignored", since only one value of it says anything.
+    expect(documented("chat").add("modalities")).toEqual(new Set(chatParameters));
+    expect(documented("completions")).toEqual(new Set(completionParameters));
+    expect(documented("embeddings")).toEqual(new Set(embeddingParameters));
+  });
+
+  test("says what of a request asks for consent", async () => {
+    const honoured = await section("### Honoured");
+    const row = honoured.split("\n").find((line) => line.startsWith("| `svc_scopes`")) ?? "";
+    const scopes = [...namesIn(row)].filter((name) => name !== "svc_scopes");
+    expect(scopes).toEqual(dataClasses.filter((scope) => scope !== "prompt"));
+  });
+
+  test("has every error after which the next model of a name is tried", async () => {
+    const text = await section("### Names of your own");
+    const list = /cannot answer now: ([^.]+)\./.exec(text)?.[1] ?? "";
+    const goesOn = assistantErrorCodes.filter((code) => notNowCode(new AssistantError(code, "")));
+    expect([...namesIn(list)].toSorted()).toEqual(goesOn.toSorted());
+  });
+
+  test("has every parameter that is ignored", async () => {
+    const names = namesIn(await section("### Ignored"));
+    expect(ignoredParameters.filter((name) => !names.has(name))).toEqual([]);
+  });
+
+  test("has every parameter that is refused, and no others", async () => {
+    const rows = (await section("### Refused")).split("\n").filter((line) => line.startsWith("|"));
+    const first = rows.map((row) => row.split("|")[1] ?? "");
+    const names = namesIn(first.join("\n"));
+    names.delete("modalities");
+    const refused = [
+      ...Object.keys(refusedParameters),
+      ...Object.values(refusedByRoute).flatMap((table) => Object.keys(table)),
+    ];
+    expect([...names].toSorted()).toEqual([...new Set(refused)].toSorted());
+  });
+
+  test("no parameter is on two lists of one route", () => {
+    const honoured = {
+      chat: chatParameters,
+      completions: completionParameters,
+      embeddings: embeddingParameters,
+    };
+    const routes = ["chat", "completions", "embeddings"] as const;
+    for (const route of routes) {
+      const others = [
+        ...ignoredParameters,
+        ...Object.keys(refusedParameters),
+        ...Object.keys(refusedByRoute[route]),
+      ];
+      expect(others.filter((name) => honoured[route].has(name))).toEqual([]);
+      expect(new Set(others).size).toBe(others.length);
+    }
+  });
+});

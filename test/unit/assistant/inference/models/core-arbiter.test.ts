@@ -1,0 +1,138 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Cores, Priority } from "../../../../../src/assistant/inference/engine.ts";
+import { CoreArbiter } from "../../../../../src/assistant/inference/models/core-arbiter.ts";
+import type { Clock } from "../../../../../src/base/clock.ts";
+
+const never = new AbortController().signal;
+
+/** Whether the promise has been settled by now. */
+async function settled(promise: Promise<unknown>): Promise<boolean> {
+  let isSettled = false;
+  promise.then(
+    () => (isSettled = true),
+    () => (isSettled = true),
+  );
+  await new Promise(setImmediate);
+  return isSettled;
+}
+
+function arbiter() {
+  let nowMs = 0;
+  const clock: Clock = { now: () => nowMs, setTimer: () => () => {} };
+  const advance = (ms: number) => {
+    nowMs += ms;
+  };
+  return { advance, arbiter: new CoreArbiter({ clock }) };
+}
+
+describe("the cores", () => {
+  test("one model alone never waits", async () => {
+    const cores = arbiter().arbiter.member();
+    for (let step = 0; step < 10; step++) await cores.hold("background", never);
+    cores.release();
+    expect(await settled(cores.hold("interactive", never))).toBe(true);
+  });
+
+  test("interactive work takes them from background work at its next step", async () => {
+    const { arbiter: shared } = arbiter();
+    const [slow, quick] = [shared.member(), shared.member()];
+    await slow.hold("background", never);
+    const wanted = quick.hold("interactive", never);
+    expect(await settled(wanted)).toBe(false);
+    const back = slow.hold("background", never);
+    await wanted;
+    expect(await settled(back)).toBe(false);
+    quick.release();
+    await back;
+  });
+
+  test("background work waits while interactive work goes on, and gets one step in two seconds", async () => {
+    const { advance, arbiter: shared } = arbiter();
+    const [quick, slow] = [shared.member(), shared.member()];
+    await quick.hold("interactive", never);
+    const waiting = slow.hold("background", never);
+    advance(1_999);
+    await quick.hold("interactive", never);
+    expect(await settled(waiting)).toBe(false);
+    advance(1);
+    const interrupted = quick.hold("interactive", never);
+    await waiting;
+    expect(await settled(interrupted)).toBe(false);
+    const more = slow.hold("background", never);
+    await interrupted;
+    expect(await settled(more)).toBe(false);
+    quick.release();
+    await more;
+  });
+
+  test("two of one class take turns, a tenth of a second each", async () => {
+    const { advance, arbiter: shared } = arbiter();
+    const [one, other] = [shared.member(), shared.member()];
+    await one.hold("interactive", never);
+    const waiting = other.hold("interactive", never);
+    advance(99);
+    await one.hold("interactive", never);
+    expect(await settled(waiting)).toBe(false);
+    advance(1);
+    const again = one.hold("interactive", never);
+    await waiting;
+    expect(await settled(again)).toBe(false);
+  });
+
+  test("whoever stops waiting is not given them", async () => {
+    const { arbiter: shared } = arbiter();
+    const [one, other, third] = [shared.member(), shared.member(), shared.member()];
+    await one.hold("interactive", never);
+    const leaving = new AbortController();
+    const left = other.hold("interactive", leaving.signal);
+    const waiting = third.hold("background", never);
+    leaving.abort(new Error("gone"));
+    await expect(left).rejects.toThrow("gone");
+    one.release();
+    await waiting;
+  });
+
+  test("the holder hears when others come and when they have gone", async () => {
+    const { arbiter: shared } = arbiter();
+    const [one, other] = [shared.member(), shared.member()];
+    const heard: boolean[] = [];
+    one.onContest((contested) => heard.push(contested));
+    await one.hold("interactive", never);
+    const leaving = new AbortController();
+    const waiting = other.hold("interactive", leaving.signal);
+    leaving.abort(new Error("gone"));
+    await expect(waiting).rejects.toThrow("gone");
+    expect(heard).toEqual([true, false]);
+  });
+
+  test("never two at a time, and nobody waits for ever", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({
+            priority: fc.constantFrom<Priority>("interactive", "background"),
+            steps: fc.integer({ min: 1, max: 6 }),
+            stepMs: fc.integer({ min: 1, max: 150 }),
+          }),
+          { minLength: 1, maxLength: 5 },
+        ),
+        async (models) => {
+          const { advance, arbiter: shared } = arbiter();
+          let computing = 0;
+          const run = async (cores: Cores, model: (typeof models)[number]) => {
+            for (let step = 0; step < model.steps; step++) {
+              await cores.hold(model.priority, never);
+              expect(++computing).toBe(1);
+              advance(model.stepMs);
+              await Promise.resolve();
+              computing--;
+            }
+            cores.release();
+          };
+          await Promise.all(models.map((model) => run(shared.member(), model)));
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,403 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import { KnownModels } from "../../../../../src/assistant/inference/models/known-models.ts";
+import { ModelFactsCache } from "../../../../../src/assistant/inference/models/model-facts.ts";
+import { Residency } from "../../../../../src/assistant/inference/models/residency.ts";
+import { StubEngine } from "../../../../../src/assistant/inference/stub/stub-engine.ts";
+import { silentLogger } from "../../../../../src/base/logger.ts";
+import { GatedEngine } from "../../../../support/gated-engine.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+const never = new AbortController().signal;
+const KEEP_ALIVE_MS = 300_000;
+
+let residency: Residency | undefined;
+afterEach(async () => {
+  await residency?.[Symbol.asyncDispose]();
+});
+
+async function world(...models: (string | { id: string; isPinned: boolean })[]) {
+  const clock = new VirtualClock();
+  const engine = new GatedEngine(new StubEngine({ clock }));
+  const known = new KnownModels({ folder: undefined, aliases: new Map() });
+  const facts = new ModelFactsCache({ engine });
+  for (const model of models) {
+    const { id, isPinned } = typeof model === "string" ? { id: model, isPinned: false } : model;
+    // Without a file nothing waits for the disk, which keeps no time that a test could move.
+    await known.register({ id, isPinned, path: "" });
+  }
+  const made = new Residency({
+    engine,
+    known,
+    facts,
+    memoryBytesMax: 10,
+    keepAliveMs: KEEP_ALIVE_MS,
+    clock,
+    logger: silentLogger,
+  });
+  residency = made;
+  const acquire = async (id: string, keepAliveMs?: number, signal = never) =>
+    made.acquire(await known.find(id), { keepAliveMs }, signal);
+  const stateOf = async (id: string) =>
+    (await made.states()).find((state) => state.id === id) ?? expect.fail(`${id} is not listed`);
+  return { clock, engine, known, residency: made, acquire, stateOf };
+}
+
+describe("a model on demand", () => {
+  test("is loaded once for all who ask at a time", async () => {
+    const { acquire, engine, stateOf } = await world("a");
+    const open = engine.hold();
+    const leases = [acquire("a"), acquire("a"), acquire("a")];
+    await expect.poll(() => engine.loads.length).toBe(1);
+    expect((await stateOf("a")).state).toBe("loading");
+    open();
+    const models = new Set((await Promise.all(leases)).map(({ model }) => model));
+    expect(models.size).toBe(1);
+    expect(engine.loads).toHaveLength(1);
+    expect((await stateOf("a")).state).toBe("resident");
+  });
+
+  test("goes when it has been idle long enough, and not before", async () => {
+    const { acquire, clock, stateOf } = await world("a");
+    const [one, other] = [await acquire("a"), await acquire("a")];
+    await clock.advance(2 * KEEP_ALIVE_MS);
+    one.release();
+    one.release();
+    await clock.advance(2 * KEEP_ALIVE_MS);
+    expect((await stateOf("a")).state).toBe("resident");
+    other.release();
+    expect((await stateOf("a")).expiresAt).toBe(clock.now() + KEEP_ALIVE_MS);
+    await clock.advance(KEEP_ALIVE_MS - 1);
+    expect((await stateOf("a")).state).toBe("resident");
+    await clock.advance(1);
+    expect((await stateOf("a")).state).toBe("unloaded");
+  });
+
+  test("stays as long as the last request said", async () => {
+    const { acquire, clock, stateOf } = await world("a");
+    (await acquire("a", Number.POSITIVE_INFINITY)).release();
+    await clock.advance(100 * KEEP_ALIVE_MS);
+    expect(await stateOf("a")).toMatchObject({ state: "resident", expiresAt: undefined });
+    (await acquire("a", 0)).release();
+    await clock.advance(0);
+    expect((await stateOf("a")).state).toBe("unloaded");
+  });
+
+  test("a time that no timer can hold is for ever", async () => {
+    const { acquire, clock, stateOf } = await world("a");
+    (await acquire("a", 1e16)).release();
+    expect(await stateOf("a")).toMatchObject({ state: "resident", expiresAt: undefined });
+    await clock.advance(2 ** 31);
+    expect((await stateOf("a")).state).toBe("resident");
+  });
+
+  test("whoever leaves while it loads leaves the others", async () => {
+    const { acquire, engine } = await world("a");
+    const open = engine.hold();
+    const leaving = new AbortController();
+    const left = acquire("a", undefined, leaving.signal);
+    const stays = acquire("a");
+    await expect.poll(() => engine.loads.length).toBe(1);
+    leaving.abort(new Error("gone"));
+    await expect(left).rejects.toThrow("gone");
+    open();
+    expect((await stays).model.id).toBe("a");
+  });
+});
+
+describe("memory", () => {
+  test("the model that was used longest ago makes room; a pinned one last", async () => {
+    const { acquire, clock, engine, stateOf } = await world(
+      { id: "pinned", isPinned: true },
+      "a",
+      "b",
+      "c",
+    );
+    for (const id of ["pinned", "a", "b"]) {
+      engine.memoryBytes.set(id, 3);
+      (await acquire(id)).release();
+      await clock.advance(10);
+    }
+    (await acquire("a")).release();
+    engine.memoryBytes.set("c", 4);
+    (await acquire("c")).release();
+    const states = async () =>
+      Promise.all(["pinned", "a", "b", "c"].map(async (id) => (await stateOf(id)).state));
+    expect(await states()).toEqual(["resident", "resident", "unloaded", "resident"]);
+    engine.memoryBytes.set("b", 10);
+    await acquire("b");
+    expect(await states()).toEqual(["unloaded", "unloaded", "resident", "unloaded"]);
+  });
+
+  test("a model in use is waited for", async () => {
+    const { acquire, engine, stateOf } = await world("a", "b");
+    engine.memoryBytes.set("a", 8);
+    engine.memoryBytes.set("b", 8);
+    const busy = await acquire("a");
+    const waiting = acquire("b");
+    await expect.poll(async () => (await stateOf("b")).state).toBe("loading");
+    expect(engine.loads).toHaveLength(1);
+    busy.release();
+    expect((await waiting).model.id).toBe("b");
+    expect((await stateOf("a")).state).toBe("unloaded");
+  });
+
+  test("a load does not wait for room behind one that has not begun", async () => {
+    const { acquire, engine, stateOf } = await world("large", "next");
+    engine.memoryBytes.set("large", 11);
+    const open = engine.hold();
+    const large = acquire("large");
+    const next = acquire("next");
+    await expect.poll(() => engine.loads.map(({ id }) => id)).toEqual(["large"]);
+    expect((await stateOf("next")).state).toBe("loading");
+    open();
+    (await large).release();
+    expect((await next).model.id).toBe("next");
+  });
+
+  test("a model takes no more than it may, and one that takes more is loaded anew", async () => {
+    const { engine, known, residency: made, stateOf } = await world();
+    engine.memoryBytes.set("a", 8);
+    await known.register({ id: "a", path: "", isPinned: true });
+    await made.load("a", never);
+    await known.register({ id: "a", path: "", isPinned: true, memoryBytesMax: 8 });
+    await made.load("a", never);
+    expect(engine.loads.map(({ memoryBytesMax }) => memoryBytesMax)).toEqual([10]);
+    await known.register({ id: "a", path: "", isPinned: true, memoryBytesMax: 5 });
+    engine.failures.set("a", new AssistantError("insufficient_memory", "8 of 5"));
+    await expect(made.load("a", never)).rejects.toMatchObject({ code: "insufficient_memory" });
+    expect(engine.loads.map(({ memoryBytesMax }) => memoryBytesMax)).toEqual([10, 5]);
+    expect((await stateOf("a")).state).toBe("failed");
+  });
+
+  test("nothing goes for a model that does not fit even alone", async () => {
+    const { acquire, engine, stateOf } = await world({ id: "kept", isPinned: true }, "a", "huge");
+    (await acquire("kept")).release();
+    (await acquire("a")).release();
+    engine.memoryBytes.set("huge", 11);
+    engine.failures.set("huge", new AssistantError("insufficient_memory", "11 of 10"));
+    await expect(acquire("huge")).rejects.toMatchObject({ code: "insufficient_memory" });
+    expect(engine.loads.at(-1)?.memoryBytesMax).toBe(10);
+    expect((await stateOf("kept")).state).toBe("resident");
+    expect((await stateOf("a")).state).toBe("resident");
+  });
+
+  test("what is free is told to the engine, which says what does not fit", async () => {
+    const { acquire, engine, stateOf } = await world("huge");
+    engine.memoryBytes.set("huge", 11);
+    engine.failures.set("huge", new AssistantError("insufficient_memory", "11 of 10"));
+    await expect(acquire("huge")).rejects.toMatchObject({ code: "insufficient_memory" });
+    expect(engine.loads[0]?.memoryBytesMax).toBe(10);
+    expect(await stateOf("huge")).toMatchObject({
+      state: "failed",
+      error: { code: "insufficient_memory" },
+    });
+  });
+});
+
+describe("what fails", () => {
+  test("a file that does not load is not tried again at once, and its error is repeated", async () => {
+    const { acquire, clock, engine } = await world("a");
+    engine.failures.set("a", new AssistantError("model_unusable", "it is damaged"));
+    await expect(acquire("a")).rejects.toMatchObject({ code: "model_unusable" });
+    await expect(acquire("a")).rejects.toMatchObject({
+      message: "it is damaged",
+      retryAfterSeconds: 1,
+    });
+    expect(engine.loads).toHaveLength(1);
+    await clock.advance(1_000);
+    await expect(acquire("a")).rejects.toMatchObject({ code: "model_unusable" });
+    expect(engine.loads).toHaveLength(2);
+    await expect(acquire("a")).rejects.toMatchObject({ retryAfterSeconds: 2 });
+    engine.failures.clear();
+    await clock.advance(2_000);
+    expect((await acquire("a")).model.id).toBe("a");
+  });
+
+  test("a pinned model that crashes comes back, later each time", async () => {
+    const { clock, engine, residency: models, stateOf } = await world({ id: "a", isPinned: true });
+    await models.loadPinned();
+    for (const waitMs of [1_000, 2_000, 4_000]) {
+      const before = engine.loads.length;
+      engine.crash("a");
+      await clock.settle();
+      expect(await stateOf("a")).toMatchObject({
+        state: "failed",
+        error: { code: "engine_failed", message: "the engine of model a ended: killed by SIGSEGV" },
+      });
+      await clock.advance(waitMs - 1);
+      expect(engine.loads).toHaveLength(before);
+      await clock.advance(1);
+      await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
+    }
+    await clock.advance(60_000);
+    engine.crash("a");
+    await clock.settle();
+    await clock.advance(1_000);
+    await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
+  });
+
+  test("a pinned model comes back although a load by hand fails meanwhile", async () => {
+    const { clock, engine, residency: models, stateOf } = await world({ id: "a", isPinned: true });
+    await models.loadPinned();
+    engine.crash("a");
+    await clock.settle();
+    await clock.advance(500);
+    engine.failures.set("a", new AssistantError("engine_failed", "it crashed again"));
+    await expect(models.load("a", never)).rejects.toMatchObject({ code: "engine_failed" });
+    engine.failures.clear();
+    await clock.advance(500);
+    await clock.advance(500);
+    await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
+  });
+
+  test("a pinned model that was taken away after a crash stays away", async () => {
+    const { clock, engine, known, residency: models } = await world({ id: "a", isPinned: true });
+    await models.loadPinned();
+    engine.crash("a");
+    await clock.settle();
+    known.unregister("a");
+    await models.unload("a");
+    await clock.advance(60_000);
+    expect(engine.loads).toHaveLength(1);
+  });
+
+  test("a crash that is over is not told of a model that went by itself later", async () => {
+    const { acquire, clock, engine, stateOf } = await world("a");
+    (await acquire("a")).release();
+    engine.crash("a");
+    await clock.settle();
+    await clock.advance(1_000);
+    (await acquire("a")).release();
+    await clock.advance(KEEP_ALIVE_MS);
+    expect(await stateOf("a")).toMatchObject({ state: "unloaded", error: undefined });
+  });
+
+  test("a request that comes just after a crash waits for the next load", async () => {
+    const { acquire, clock, engine } = await world("a");
+    (await acquire("a")).release();
+    engine.crash("a");
+    await clock.settle();
+    const waiting = acquire("a");
+    await clock.advance(1_000);
+    expect((await waiting).model.id).toBe("a");
+    expect(engine.loads).toHaveLength(2);
+  });
+});
+
+describe("by hand", () => {
+  test("a model that was there on demand stays once it is pinned", async () => {
+    const { acquire, clock, engine, known, residency: models, stateOf } = await world("a");
+    (await acquire("a")).release();
+    await known.register({ id: "a", path: "", isPinned: true });
+    await models.load("a", never);
+    await clock.advance(2 * KEEP_ALIVE_MS);
+    expect(await stateOf("a")).toMatchObject({ state: "resident", expiresAt: undefined });
+    engine.crash("a");
+    await clock.settle();
+    await clock.advance(1_000);
+    await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
+  });
+
+  test("an unload waits for what is under way", async () => {
+    const { acquire, residency: models, stateOf } = await world("a");
+    const lease = await acquire("a");
+    const unloading = models.unload("a");
+    expect((await stateOf("a")).state).toBe("unloading");
+    lease.release();
+    await unloading;
+    expect((await stateOf("a")).state).toBe("unloaded");
+  });
+
+  test("an unload ends a load", async () => {
+    const { acquire, engine, residency: models, stateOf } = await world("a");
+    engine.hold();
+    const waiting = acquire("a");
+    waiting.catch(() => {});
+    await expect.poll(() => engine.loads.length).toBe(1);
+    await models.unload("a");
+    await expect(waiting).rejects.toMatchObject({ code: "model_unusable" });
+    expect((await stateOf("a")).state).toBe("unloaded");
+  });
+
+  test("a load of what was registered anew takes the place of what is there", async () => {
+    const { acquire, engine, known, residency: models, stateOf } = await world("a");
+    const busy = await acquire("a");
+    await known.register({ id: "a", path: "/elsewhere/a", isPinned: true });
+    const loading = models.load("a", never);
+    await expect.poll(async () => (await stateOf("a")).state).toBe("unloading");
+    busy.release();
+    await loading;
+    expect(engine.loads.map(({ path }) => path)).toEqual(["", "/elsewhere/a"]);
+    await models.load("a", never);
+    expect(engine.loads).toHaveLength(2);
+  });
+
+  test("nothing is begun any more once it ends", async () => {
+    const { engine, residency: models } = await world(
+      { id: "a", isPinned: true },
+      { id: "b", isPinned: true },
+    );
+    engine.hold();
+    const pinned = models.loadPinned();
+    await expect.poll(() => engine.loads.length).toBe(1);
+    await models[Symbol.asyncDispose]();
+    await pinned;
+    expect(engine.loads).toHaveLength(1);
+    expect((await models.states()).map(({ state }) => state)).toEqual(["unloaded", "unloaded"]);
+  });
+
+  test("everything ends with the residency", async () => {
+    const { acquire, engine, residency: models } = await world("a", "b");
+    await acquire("a");
+    engine.hold();
+    const waiting = acquire("b");
+    waiting.catch(() => {});
+    await expect.poll(() => engine.loads.length).toBe(2);
+    await models[Symbol.asyncDispose]();
+    await expect(waiting).rejects.toMatchObject({ code: "shutting_down" });
+    await expect(acquire("a")).rejects.toMatchObject({ code: "shutting_down" });
+  });
+});
+
+test("what is known of a model in memory is what it was loaded with", async () => {
+  const { acquire, engine, known, residency: models } = await world("a");
+  const file = await known.find("a");
+  (await acquire("a")).release();
+  engine.kinds.set("a", "embedding");
+  const replaced = { ...file, modifiedMs: file.modifiedMs + 1 };
+  expect((await models.facts(replaced)).kind).not.toBe("embedding");
+  await models.unload("a");
+  expect((await models.facts(replaced)).kind).toBe("embedding");
+});
+
+describe("without a name", () => {
+  test("a resident model answers, then a pinned one, then the first; embeddings have their own", async () => {
+    const {
+      acquire,
+      engine,
+      residency: models,
+    } = await world("a", "e", {
+      id: "p",
+      isPinned: true,
+    });
+    engine.kinds.set("e", "embedding");
+    expect((await models.resolve(undefined, "generate")).id).toBe("p");
+    expect((await models.resolve(undefined, "embed")).id).toBe("e");
+    (await acquire("a")).release();
+    expect((await models.resolve(undefined, "generate")).id).toBe("a");
+    (await acquire("p")).release();
+    expect((await models.resolve(undefined, "generate")).id).toBe("p");
+  });
+
+  test("where there is none, it says how to get one", async () => {
+    const { engine, known, residency: models } = await world();
+    await expect(models.resolve(undefined, "generate")).rejects.toMatchObject({
+      code: "no_model",
+      message: expect.stringContaining("berth assistant --system --model FILE.gguf"),
+    });
+    await known.register({ id: "e", path: "", isPinned: false });
+    engine.kinds.set("e", "embedding");
+    await expect(models.resolve(undefined, "generate")).rejects.toMatchObject({ code: "no_model" });
+  });
+});

@@ -1,0 +1,188 @@
+import { describe, expect, test } from "vitest";
+import { AssistantError } from "../../../../../src/assistant/errors.ts";
+import {
+  type ChatPrompt,
+  ChatTemplate,
+} from "../../../../../src/assistant/inference/prompts/chat-template.ts";
+import type { ChatMessage } from "../../../../../src/assistant/inference/runner.ts";
+import { type Family, family } from "./templates.ts";
+
+const question: ChatMessage = { role: "user", content: "What is the weather?" };
+const weather = {
+  name: "weather",
+  description: "Tells the weather",
+  parameters: { type: "object", properties: { city: { type: "string" } } },
+};
+const turns: readonly ChatMessage[] = [
+  question,
+  {
+    role: "assistant",
+    content: "",
+    toolCalls: [{ id: "call_0123456789", name: "weather", arguments: '{"city":"Graz"}' }],
+  },
+  { role: "tool", toolCallId: "call_0123456789", content: "sunny" },
+];
+
+describe("what each family makes of a conversation", () => {
+  test("chatML", () => {
+    expect(text("chatMl", [{ role: "system", content: "Be brief." }, question])).toBe(
+      "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhat is the weather?<|im_end|>\n<|im_start|>assistant\n",
+    );
+  });
+
+  test("the date of today, where a template tells it", () => {
+    expect(text("llama3", [question])).toContain("Today Date: 24 Dec 2025\n");
+  });
+
+  test("tools and calls of earlier turns, arguments as objects", () => {
+    const rendered = text("chatMl", turns, [weather]);
+    expect(rendered).toContain(
+      '{"type": "function", "function": {"name": "weather", "description": "Tells the weather"',
+    );
+    expect(rendered).toContain('{"name": "weather", "arguments": {"city": "Graz"}}');
+    expect(rendered).toContain("<tool_response>\nsunny\n</tool_response>");
+  });
+
+  test("ids of calls that a template refuses get its length, in the call and in its result", () => {
+    const ids = [...text("mistral", turns).matchAll(/id": "([^"]*)"/g)].map(([, id]) => id);
+    expect(ids).toHaveLength(2);
+    expect(ids[0]).toMatch(/^[a-z0-9]{9}$/);
+    expect(ids[1]).toBe(ids[0]);
+  });
+
+  test("developer is system where a template does not know it", () => {
+    expect(text("chatMl", [{ role: "developer", content: "Be brief." }, question])).toBe(
+      text("chatMl", [{ role: "system", content: "Be brief." }, question]),
+    );
+    const own: Family = {
+      ...family("phi"),
+      template: `{% for m in messages %}{% if m.role == 'developer' %}[dev]{% endif %}{{ m.content }}{% endfor %}`,
+    };
+    expect(render(own, [{ role: "developer", content: "Be brief." }])).toBe("[dev]Be brief.");
+  });
+
+  test("rules open the first question where a template has no system role", () => {
+    expect(text("gemma", [{ role: "system", content: "Be brief." }, question])).toBe(
+      "<bos><start_of_turn>user\nBe brief.\n\nWhat is the weather?<end_of_turn>\n<start_of_turn>model\n",
+    );
+  });
+
+  test("an empty list of tools, where a template goes through it unasked", () => {
+    const unasked: Family = {
+      ...family("phi"),
+      template: `{% for tool in tools %}{{ tool }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}`,
+    };
+    expect(render(unasked, [question])).toBe(question.content);
+  });
+
+  test("content as parts, where a template takes nothing else", () => {
+    const parts: Family = {
+      ...family("phi"),
+      template: `{% for m in messages %}{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}{% endfor %}`,
+    };
+    expect(render(parts, [question])).toBe(question.content);
+  });
+
+  test("variables of the request reach the template", () => {
+    const thinking = text("qwen", [question], [], { enable_thinking: false });
+    expect(thinking.endsWith("<think>\n\n</think>\n\n")).toBe(true);
+    expect(text("qwen", [question])).not.toContain("<think>");
+  });
+});
+
+describe("refusals", () => {
+  test("have the template's own words", () => {
+    const error = refusal(() => text("gemma", [question, question]));
+    expect(error).toBeInstanceOf(AssistantError);
+    expect(error).toMatchObject({
+      code: "invalid_request",
+      param: "messages",
+      message:
+        "the model's chat template refuses these messages: Conversation roles must alternate user/assistant/user/assistant/...",
+    });
+    expect(
+      refusal(() => text("chatMl", [question, { role: "system", content: "late" }])),
+    ).toMatchObject({ message: expect.stringContaining("the system message comes first") });
+  });
+
+  test("of a template that nobody can read name the template", () => {
+    const broken: Family = { ...family("phi"), template: "{% for m in messages %}" };
+    expect(refusal(() => render(broken, [question]))).toMatchObject({
+      code: "model_unusable",
+    });
+  });
+
+  test("of a template that fails whatever it is given are no client's fault", () => {
+    const failing: Family = {
+      ...family("phi"),
+      template: "{{ messages[0].content + nothing.at.all }}",
+    };
+    expect(refusal(() => render(failing, [question]))).toMatchObject({ code: "model_unusable" });
+    const picky: Family = {
+      ...family("phi"),
+      template:
+        "{% for m in messages %}{{ m.content + (m.name or '') }}{% if m.name %}{{ m.name + none }}{% endif %}{% endfor %}",
+    };
+    expect(refusal(() => render(picky, [{ ...question, name: "Ada" }]))).toMatchObject({
+      code: "invalid_request",
+    });
+  });
+
+  test("of a template that fails on the way are one line without private-use characters", () => {
+    const failing: Family = {
+      ...family("phi"),
+      template: `{{ raise_exception('no:\\n' + messages[0].content) }}`,
+    };
+    const error = refusal(() => render(failing, [{ role: "user", content: "<|end|>\nx" }]));
+    expect(error).toMatchObject({ message: expect.stringMatching(/no: x$/) });
+  });
+
+  test("a template that does not end is ended", { timeout: 30_000 }, () => {
+    const endless: Family = {
+      ...family("phi"),
+      template: `{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}`,
+    };
+    expect(refusal(() => render(endless, [question]))).toMatchObject({
+      code: "model_unusable",
+      message: expect.stringContaining("took longer than"),
+    });
+  });
+
+  test("a variable cannot take the place of a helper", () => {
+    const error = refusal(() => text("chatMl", [question], [], { raise_exception: "mine" }));
+    expect(error).toMatchObject({ code: "invalid_request" });
+  });
+});
+
+function refusal(work: () => unknown): unknown {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  throw new Error("nothing was refused");
+}
+
+function text(
+  name: string,
+  messages: readonly ChatMessage[],
+  tools: ChatPrompt["tools"] = [],
+  variables: ChatPrompt["variables"] = {},
+): string {
+  return render(family(name), messages, tools, variables);
+}
+
+function render(
+  { template, vocabulary }: Family,
+  messages: readonly ChatMessage[],
+  tools: ChatPrompt["tools"] = [],
+  variables: ChatPrompt["variables"] = {},
+): string {
+  const chat = new ChatTemplate({
+    source: template,
+    vocabulary,
+    now: () => Date.parse("2025-12-24T18:00:00Z"),
+  });
+  const pieces = chat.render({ kind: "chat", messages, tools, variables });
+  return pieces.map((piece) => piece.text).join("");
+}

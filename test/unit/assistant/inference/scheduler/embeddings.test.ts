@@ -1,0 +1,157 @@
+import { afterEach, describe, expect, it } from "vitest";
+import type { Embedded } from "../../../../../src/assistant/inference/runner.ts";
+import { nothingLeft, SchedulerWorld } from "../../../../support/scheduler-world.ts";
+
+const endless = () => ({ tokens: Array.from({ length: 200 }, () => "word ") });
+
+describe("embeddings", () => {
+  let world = new SchedulerWorld();
+  const { signal } = new AbortController();
+  afterEach(async () => {
+    await world.mustLeaveNothing();
+  });
+
+  /** As a settled promise, so that the clock can be moved meanwhile. */
+  function embed(
+    texts: readonly string[],
+    priority: "interactive" | "background" = "interactive",
+    until: AbortSignal = signal,
+  ) {
+    const result: { value?: Embedded; error?: unknown; over: boolean } = { over: false };
+    world.scheduler
+      .embed(texts, priority, until)
+      .then(
+        (value) => {
+          result.value = value;
+        },
+        (error: unknown) => {
+          result.error = error;
+        },
+      )
+      .finally(() => {
+        result.over = true;
+      });
+    return result;
+  }
+
+  function embedCalls(): number[] {
+    return world.runner.calls.flatMap(({ kind, count }) => (kind === "embed" ? [count] : []));
+  }
+
+  it("come in the order of the texts, however they are divided", async () => {
+    world = new SchedulerWorld({ embedMs: 5 });
+    const texts = Array.from({ length: 300 }, (_, at) => "x".repeat(1 + (at % 90)));
+    const result = embed(texts);
+    await world.until(() => result.over, "it is over");
+    expect(result.value?.tokens).toEqual(texts.map((text) => text.length));
+    const alone = new SchedulerWorld({ embedMs: 0 });
+    const { vectors } = await alone.runner.embed(texts, signal);
+    expect(result.value?.vectors).toEqual(vectors);
+    expect(embedCalls().length).toBeGreaterThan(5);
+  });
+
+  it("come of no texts at once", async () => {
+    world = new SchedulerWorld();
+    expect(await world.scheduler.embed([], "interactive", signal)).toEqual({
+      vectors: [],
+      tokens: [],
+    });
+    expect(world.runner.calls).toEqual([]);
+  });
+
+  it("take pieces of a good size, be the model fast or slow", async () => {
+    for (const [embedMs, count] of [
+      [0.01, 20_000],
+      [1, 5_000],
+      [30, 500],
+    ] as const) {
+      world = new SchedulerWorld({ embedMs });
+      const result = embed(Array.from({ length: count }, () => "a short text"));
+      await world.until(() => result.over, "it is over");
+      const sizes = embedCalls()
+        .slice(6, -1)
+        .map((size) => size * embedMs);
+      expect(sizes.length).toBeGreaterThan(3);
+      expect(Math.min(...sizes)).toBeGreaterThanOrEqual(12);
+      expect(Math.max(...sizes)).toBeLessThanOrEqual(300);
+      expect(await world.leftovers()).toEqual(nothingLeft);
+    }
+  });
+
+  it("name the text that is too long by its place among all", async () => {
+    world = new SchedulerWorld({ contextTokens: 100, embedMs: 5 });
+    const texts = Array.from({ length: 200 }, () => "fits well enough");
+    texts[170] = "x".repeat(101);
+    const result = embed(texts);
+    await world.until(() => result.over, "it is over");
+    expect(result.error).toMatchObject({ code: "context_length_exceeded", param: "input[170]" });
+    expect(String(result.error)).toMatch(/101 tokens.* 100 /);
+    const other = embed(["still works"]);
+    await world.until(() => other.over, "it is over");
+    expect(other.value?.tokens).toEqual([11]);
+  });
+
+  it("end with their client, in the middle and before", async () => {
+    world = new SchedulerWorld({ embedMs: 5 });
+    const texts = Array.from({ length: 1_000 }, () => "a short text");
+    const leaving = new AbortController();
+    const first = embed(texts, "interactive", leaving.signal);
+    const second = embed(texts, "interactive", leaving.signal);
+    await world.until(() => embedCalls().length === 2, "the second piece is under way");
+    const reason = new Error("gone");
+    leaving.abort(reason);
+    await world.clock.settle();
+    expect([first.error, second.error]).toEqual([reason, reason]);
+    // The runner hears of it in the middle of its texts.
+    await world.clock.advance(5);
+    expect(world.runner.busy).toBeUndefined();
+    await world.clock.advance(10_000);
+    expect(embedCalls()).toHaveLength(2);
+    const late = embed(["x"], "interactive", leaving.signal);
+    await world.until(() => late.over, "it is over");
+    expect(late.error).toBe(reason);
+  });
+
+  it("let an answer go on: one piece between two steps", async () => {
+    world = new SchedulerWorld({ embedMs: 5, script: endless });
+    const reader = world.ask("x", { maxTokens: 50 });
+    await world.until(() => reader.text.length > 0, "it answers");
+    const result = embed(Array.from({ length: 1_000 }, () => "a short text"));
+    await world.over(reader);
+    expect(result.over).toBe(false);
+    const kinds = world.runner.calls.map(({ kind }) => kind).join(" ");
+    expect(kinds.slice(0, kinds.lastIndexOf("step"))).not.toContain("embed embed");
+    await world.until(() => result.over, "it is over");
+  });
+
+  it("in the background wait for whoever is interactive, but for one text now and then", async () => {
+    world = new SchedulerWorld({ embedMs: 5, script: endless });
+    const result = embed(
+      Array.from({ length: 400 }, () => "a short text"),
+      "background",
+    );
+    await world.until(() => embedCalls().length === 2, "a piece is under way");
+    const reader = world.ask("x", { maxTokens: 100 });
+    await world.until(() => reader.started !== undefined, "it has begun");
+    const before = embedCalls().length;
+    await world.over(reader);
+    const during = embedCalls().slice(before);
+    expect(during.filter((count) => count === 1)).toHaveLength(3);
+    expect(during.filter((count) => count > 1).length).toBeLessThanOrEqual(1);
+    await world.until(() => result.over, "it is over");
+    expect(result.value?.tokens).toHaveLength(400);
+  });
+
+  it("that somebody waits for pause answers in the background", async () => {
+    world = new SchedulerWorld({ embedMs: 5, script: endless });
+    const reader = world.background("x", { maxTokens: 50 });
+    await world.until(() => reader.text.length > 0, "it answers");
+    const before = world.runner.calls.length;
+    const result = embed(Array.from({ length: 300 }, () => "a short text"));
+    await world.until(() => result.over, "it is over");
+    const last = world.runner.calls.findLastIndex(({ kind }) => kind === "embed");
+    const during = world.runner.calls.slice(before, last + 1);
+    expect(during.filter(({ kind }) => kind === "step").length).toBeLessThanOrEqual(1);
+    await world.over(reader);
+  });
+});

@@ -1,0 +1,310 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Reader } from "../../../../support/reader.ts";
+import { nothingLeft, SchedulerWorld } from "../../../../support/scheduler-world.ts";
+
+/** More than this is held back from a reader that does not read: four tokens of a slow one. */
+const SLOW_TEXT = ".".repeat(20_000);
+const SHARED = "This is what all of the prompts begin with. ";
+
+interface JobPlan {
+  readonly atMs: number;
+  readonly background: boolean;
+  /** How much of the prompt it shares with others. */
+  readonly shared: number;
+  readonly answer: number;
+  readonly maxTokens: number | undefined;
+  readonly stopAt: number | undefined;
+  readonly failAt: number | undefined;
+  readonly leavesAfterMs: number | undefined;
+  /** Reads nothing for so long, from so long after its beginning on. */
+  readonly silence: { readonly fromMs: number; readonly forMs: number } | undefined;
+}
+
+interface LoadPlan {
+  readonly sequences: number;
+  readonly prefillTokensMax: number;
+  readonly jobs: readonly JobPlan[];
+}
+
+function sometimes<T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
+  return fc.oneof(
+    { weight: 3, arbitrary: fc.constant(undefined) },
+    { weight: 1, arbitrary: value },
+  );
+}
+
+const job: fc.Arbitrary<JobPlan> = fc.record({
+  atMs: fc.nat(800),
+  background: fc.boolean(),
+  shared: fc.nat(SHARED.length),
+  answer: fc.nat(40),
+  maxTokens: sometimes(fc.integer({ min: 1, max: 30 })),
+  stopAt: sometimes(fc.nat(30)),
+  failAt: sometimes(fc.nat(60)),
+  leavesAfterMs: sometimes(fc.nat(600)),
+  silence: sometimes(
+    fc.record({ fromMs: fc.nat(200), forMs: fc.integer({ min: 1, max: 12_000 }) }),
+  ),
+});
+
+const load: fc.Arbitrary<LoadPlan> = fc.record({
+  sequences: fc.integer({ min: 1, max: 4 }),
+  prefillTokensMax: fc.integer({ min: 3, max: 20 }),
+  jobs: fc.array(job, { minLength: 1, maxLength: 14 }),
+});
+
+function promptOf(plan: JobPlan, number: number): string {
+  return `${SHARED.slice(0, plan.shared)}#${number}`;
+}
+
+function tokensOf(plan: JobPlan, number: number): string[] {
+  const rest = plan.silence ? SLOW_TEXT : "";
+  return Array.from({ length: plan.answer }, (_, at) => `<${number}:${at}>${rest}`);
+}
+
+/** What a job has to end with when nobody disturbs it. */
+function expectedOf(plan: JobPlan, number: number) {
+  const tokens = tokensOf(plan, number);
+  const max = plan.maxTokens ?? Number.POSITIVE_INFINITY;
+  const said = tokens.slice(0, Math.min(max, plan.failAt ?? max)).join("");
+  const cut = plan.stopAt === undefined ? -1 : said.indexOf(stopOf(plan, number));
+  if (cut !== -1) return { text: said.slice(0, cut), end: "stop" };
+  if (max <= Math.min(tokens.length, plan.failAt ?? max)) return { text: said, end: "length" };
+  if (plan.failAt !== undefined && plan.failAt <= tokens.length) {
+    // What might have become a stop text when it failed is not told.
+    const held = plan.stopAt === undefined ? 0 : begun(said, stopOf(plan, number));
+    return { text: said.slice(0, said.length - held), end: "failed" };
+  }
+  return { text: said, end: "stop" };
+}
+
+/** How much of the beginning of the stop text is at the end of the text. */
+function begun(text: string, stop: string): number {
+  let length = stop.length - 1;
+  while (!text.endsWith(stop.slice(0, length))) length -= 1;
+  return length;
+}
+
+/** Begins in one token and ends in the next. */
+function stopOf(plan: JobPlan, number: number): string {
+  const at = plan.stopAt ?? 0;
+  return plan.silence ? `${at}>.` : `${at}><${number}:`;
+}
+
+interface Played {
+  readonly world: SchedulerWorld;
+  readonly readers: readonly Reader[];
+  readonly left: readonly boolean[];
+  /** How many calls the runner had seen when the job came. */
+  readonly arrivals: readonly number[];
+}
+
+async function play(plan: LoadPlan): Promise<Played> {
+  const byPrompt = new Map(plan.jobs.map((one, number) => [promptOf(one, number), number]));
+  const world = new SchedulerWorld({
+    sequences: plan.sequences,
+    prefillTokensMax: plan.prefillTokensMax,
+    contextTokens: 128,
+    script: (prompt) => {
+      const number = byPrompt.get(prompt) ?? -1;
+      const one = plan.jobs[number];
+      if (!one) throw new Error(`nobody asked for ${prompt}`);
+      return { tokens: tokensOf(one, number), failAt: one.failAt };
+    },
+  });
+  const readers: Reader[] = [];
+  const left: boolean[] = [];
+  const arrivals: number[] = [];
+  for (const [number, one] of plan.jobs.entries()) {
+    world.clock.setTimer(one.atMs, () => {
+      const leaving = new AbortController();
+      arrivals[number] = world.runner.calls.length;
+      const reader = world.ask(
+        promptOf(one, number),
+        {
+          priority: one.background ? "background" : "interactive",
+          maxTokens: one.maxTokens,
+          stop: one.stopAt === undefined ? [] : [stopOf(one, number)],
+        },
+        leaving,
+      );
+      readers[number] = reader;
+      if (one.silence) {
+        const { fromMs, forMs } = one.silence;
+        world.clock.setTimer(fromMs, () => {
+          const goOn = reader.pause();
+          world.clock.setTimer(forMs, goOn);
+        });
+      }
+      if (one.leavesAfterMs === undefined) return;
+      world.clock.setTimer(one.leavesAfterMs, () => {
+        left[number] = !reader.over;
+        leaving.abort(new Error("gone"));
+      });
+    });
+  }
+  await world.until(
+    () => readers.filter((reader) => reader?.over).length === plan.jobs.length,
+    "all jobs are over",
+    200_000,
+  );
+  return { world, readers, left, arrivals };
+}
+
+describe("under any load", () => {
+  it("each answer is whole, and nothing is left", async () => {
+    const property = fc.asyncProperty(load, async (plan) => {
+      const { world, readers, left } = await play(plan);
+      for (const [number, one] of plan.jobs.entries()) {
+        const reader = readers[number];
+        const expected = expectedOf(one, number);
+        // Who leaves when all has been said, and only not been read, still reads it.
+        if (left[number] && String(reader?.error) === "Error: gone") {
+          expect(expected.text.startsWith(reader?.text ?? "?")).toBe(true);
+          continue;
+        }
+        expect(reader?.text).toBe(expected.text);
+        if (expected.end === "failed")
+          expect(reader?.error).toMatchObject({ code: "engine_failed" });
+        else expect(reader?.end?.reason).toBe(expected.end);
+      }
+      expect(await world.leftovers()).toEqual(nothingLeft);
+    });
+    await fc.assert(property, { numRuns: 80 });
+  }, 60_000);
+
+  it("whoever is interactive and reads is in every step from its first to its last", async () => {
+    const quick = job.map((one) => ({ ...one, silence: one.background ? one.silence : undefined }));
+    const plans = load.chain((plan) =>
+      fc.record({
+        sequences: fc.constant(plan.sequences),
+        prefillTokensMax: fc.constant(plan.prefillTokensMax),
+        jobs: fc.array(quick, { minLength: 2, maxLength: 14 }),
+      }),
+    );
+    const property = fc.asyncProperty(plans, async (plan) => {
+      const { world } = await play(plan);
+      const calls = world.runner.calls.filter(({ kind }) => kind === "step" || kind === "prefill");
+      for (const [number, one] of plan.jobs.entries()) {
+        if (one.background) continue;
+        const prompt = promptOf(one, number);
+        const first = calls.findIndex(({ prompts }) => prompts.includes(prompt));
+        const last = calls.findLastIndex(({ prompts }) => prompts.includes(prompt));
+        const during = calls.slice(first, last + 1);
+        const steps = during.filter(({ kind }) => kind === "step");
+        expect(steps.every(({ prompts }) => prompts.includes(prompt))).toBe(true);
+        const reading = during.map(({ kind }) => kind).join(" ");
+        expect(reading).not.toContain("prefill prefill");
+        // Ageing alone lets background in, in one turn of 32.
+        const mixed = steps.filter(({ prompts }) => prompts.some((who) => isBackground(plan, who)));
+        expect(mixed.length).toBeLessThanOrEqual(1 + Math.floor(during.length / 32));
+      }
+      expect(await world.leftovers()).toEqual(nothingLeft);
+    });
+    await fc.assert(property, { numRuns: 100 });
+  }, 60_000);
+
+  it("whoever comes waits for one step of background at most, where sequences can be freed", async () => {
+    const few = fc.record({
+      sequences: fc.constant(3),
+      prefillTokensMax: fc.integer({ min: 3, max: 20 }),
+      jobs: fc
+        .tuple(
+          fc.array(
+            job.map((one) => ({ ...one, background: true })),
+            { minLength: 3, maxLength: 8 },
+          ),
+          fc.array(
+            job.map((one) => ({ ...one, background: false, silence: undefined })),
+            { minLength: 1, maxLength: 3 },
+          ),
+        )
+        .map(([background, interactive]) => [...background, ...interactive]),
+    });
+    const property = fc.asyncProperty(few, async (plan) => {
+      const { world, arrivals } = await play(plan);
+      for (const [number, one] of plan.jobs.entries()) {
+        if (one.background) continue;
+        const prompt = promptOf(one, number);
+        const last = world.runner.calls.findLastIndex(
+          ({ kind, prompts }) => kind === "step" && prompts.includes(prompt),
+        );
+        const during = world.runner.calls.slice(arrivals[number], Math.max(0, last));
+        const turns = during.filter(({ kind }) => kind === "step" || kind === "prefill").length;
+        const inverted = during.filter(
+          ({ kind, prompts }) => kind === "step" && prompts.some((who) => isBackground(plan, who)),
+        );
+        expect(inverted.length).toBeLessThanOrEqual(1 + Math.ceil(turns / 32));
+        const alone = inverted.filter(({ prompts }) =>
+          prompts.every((who) => isBackground(plan, who)),
+        );
+        expect(alone.length).toBeLessThanOrEqual(1 + Math.floor(turns / 32));
+      }
+      expect(await world.leftovers()).toEqual(nothingLeft);
+    });
+    await fc.assert(property, { numRuns: 100 });
+  }, 60_000);
+
+  it("nobody starves while interactive requests never end", async () => {
+    const plans = fc.record({
+      sequences: fc.integer({ min: 1, max: 3 }),
+      clients: fc.integer({ min: 1, max: 5 }),
+      answer: fc.integer({ min: 1, max: 20 }),
+      prompt: fc.integer({ min: 1, max: 30 }),
+      background: fc.array(
+        fc.record({
+          prompt: fc.integer({ min: 1, max: 40 }),
+          answer: fc.integer({ min: 1, max: 70 }),
+        }),
+        { minLength: 1, maxLength: 3 },
+      ),
+    });
+    const property = fc.asyncProperty(plans, async (plan) => {
+      const world = new SchedulerWorld({
+        sequences: plan.sequences,
+        contextTokens: 128,
+        script: (prompt) => {
+          const own = plan.background[Number(prompt.split("|")[1])];
+          return {
+            tokens: Array.from({ length: own?.answer ?? plan.answer }, (_, at) => `${at} `),
+          };
+        },
+      });
+      const background = plan.background.map(({ prompt }, number) =>
+        world.background(`|${number}|${"b".repeat(prompt)}`),
+      );
+      const clients = Array.from({ length: plan.clients }, () => world.ask("first"));
+      let asked = 0;
+      const done = () => background.every(({ over }) => over);
+      // Each overtaking lasts an answer; each turn in its own right is followed by 31 of others.
+      const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
+      const limitMs = plan.background.reduce((sum, { prompt, answer }) => {
+        const shares = Math.ceil(answer / 32) + 1;
+        const ownTurns = Math.ceil((prompt + answer) / 8) + 34;
+        return sum + shares * (34 * answerMs * plan.clients + ownTurns * 33 * 10);
+      }, 0);
+      await world.until(
+        () => {
+          for (const [at, client] of clients.entries()) {
+            if (!client.over || done()) continue;
+            asked += 1;
+            clients[at] = world.ask(`${asked}`.padStart(plan.prompt, "i"));
+          }
+          return done();
+        },
+        "background is over",
+        limitMs,
+      );
+      for (const [number, reader] of background.entries())
+        expect(reader.end?.completionTokens).toBe(plan.background[number]?.answer);
+      await world.over(...clients);
+      expect(await world.leftovers()).toEqual(nothingLeft);
+    });
+    await fc.assert(property, { numRuns: 25 });
+  }, 60_000);
+});
+
+function isBackground(plan: LoadPlan, prompt: string): boolean {
+  return plan.jobs[Number(prompt.split("#")[1])]?.background ?? false;
+}

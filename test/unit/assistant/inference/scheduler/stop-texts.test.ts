@@ -1,0 +1,94 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { StopTexts } from "../../../../../src/assistant/inference/scheduler/stop-texts.ts";
+
+describe("stop texts", () => {
+  it("lets everything through at once where there are none", () => {
+    const stops = new StopTexts([]);
+    expect(stops.push("any text")).toEqual({ text: "any text", stopped: false });
+    expect(stops.flush()).toBe("");
+  });
+
+  it("holds back what could become one, and tells it when it does not", () => {
+    const stops = new StopTexts(["\n\nUser:"]);
+    expect(stops.push("Yes.\n")).toEqual({ text: "Yes.", stopped: false });
+    expect(stops.push("\nUs")).toEqual({ text: "", stopped: false });
+    expect(stops.push("ually")).toEqual({ text: "\n\nUsually", stopped: false });
+  });
+
+  it("cuts before one that comes in three pieces", () => {
+    const stops = new StopTexts(["</end>"]);
+    const told = ["text </", "en", "d> more"].map((piece) => stops.push(piece));
+    expect(told.map(({ text }) => text).join("")).toBe("text ");
+    expect(told.at(-1)?.stopped).toBe(true);
+  });
+
+  it("tells what was held back when the answer ends by itself", () => {
+    const stops = new StopTexts(["stop"]);
+    expect(stops.push("do not sto").text).toBe("do not ");
+    expect(stops.flush()).toBe("sto");
+  });
+
+  it("finds one that begins again inside of itself", () => {
+    expect(new StopTexts(["aab"]).push("xaaab")).toEqual({ text: "xa", stopped: true });
+  });
+
+  it("never parts a code point because of half a stop text", () => {
+    expect(new StopTexts(["\ude00"]).push("a😀b")).toEqual({ text: "a😀b", stopped: false });
+  });
+
+  it("costs the same for each character, however long the stop text is", () => {
+    const stops = new StopTexts([`${"a".repeat(100_000)}b`]);
+    let told = 0;
+    for (let piece = 0; piece < 2_000; piece += 1) told += stops.push("a".repeat(100)).text.length;
+    expect(told).toBe(100_000);
+  });
+
+  it("gives the same, however the text is divided", () => {
+    const letters = fc.string({ unit: fc.constantFrom("a", "b", "c"), maxLength: 40 });
+    const stop = fc.string({ unit: fc.constantFrom("a", "b", "c"), minLength: 1, maxLength: 5 });
+    fc.assert(
+      fc.property(
+        letters,
+        fc.array(stop, { maxLength: 3 }),
+        fc.array(fc.nat(6)),
+        (text, list, cuts) => {
+          const stops = new StopTexts(list);
+          let told = "";
+          let stopped = false;
+          for (const piece of divided(text, cuts)) {
+            const next = stops.push(piece);
+            told += next.text;
+            stopped = next.stopped;
+            // Nothing may be told that a stop text takes back later.
+            expect(expected(text, list).text.startsWith(told)).toBe(true);
+            if (stopped) break;
+          }
+          if (!stopped) told += stops.flush();
+          expect({ text: told, stopped }).toEqual(expected(text, list));
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+/** Character by character, in the plainest way. */
+function expected(text: string, stops: readonly string[]): { text: string; stopped: boolean } {
+  for (let end = 1; end <= text.length; end += 1) {
+    const before = text.slice(0, end);
+    const met = stops.filter((stop) => before.endsWith(stop)).map((stop) => stop.length);
+    if (met.length > 0) return { text: text.slice(0, end - Math.max(...met)), stopped: true };
+  }
+  return { text, stopped: false };
+}
+
+function divided(text: string, sizes: readonly number[]): string[] {
+  const pieces: string[] = [];
+  let at = 0;
+  for (const size of sizes) {
+    pieces.push(text.slice(at, at + size));
+    at += size;
+  }
+  return [...pieces, text.slice(at)];
+}

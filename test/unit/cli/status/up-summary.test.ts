@@ -1,0 +1,144 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { systemClock } from "../../../../src/base/clock.ts";
+import { buildProgram } from "../../../../src/cli/program.ts";
+import { printSummary } from "../../../../src/cli/status/up-summary.ts";
+import { openTestApi, type TestApi } from "../../../support/api.ts";
+import {
+  failedStatus,
+  modelManifest,
+  modelStatus,
+  putModel,
+  runningStatus,
+  setModelStatus,
+} from "../../../support/api-models.ts";
+import { noBus } from "../../../support/cli.ts";
+
+let api: TestApi;
+let url: string;
+let folder: string;
+
+beforeEach(async () => {
+  api = await openTestApi({
+    clock: systemClock,
+    models: [modelManifest("offered", { source: "org/offered" })],
+  });
+  url = await api.listen();
+  folder = mkdtempSync(join(tmpdir(), "berth-up-"));
+  mkdirSync(join(folder, "run"));
+  writeFileSync(join(folder, "run/token"), api.token("admin"));
+});
+afterEach(async () => {
+  await api[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** What a person reads after a start. */
+async function summary(): Promise<string> {
+  let text = "";
+  const { cli } = buildProgram({
+    environment: { HOME: folder, NO_COLOR: "1" },
+    workingDirectory: folder,
+    input: new PassThrough(),
+    inputIsTerminal: true,
+    outputIsTerminal: true,
+    errorIsTerminal: true,
+    columns: 120,
+    errorColumns: 120,
+    write: async (part) => {
+      text += String(part);
+    },
+    writeError: (part) => {
+      text += part;
+    },
+    now: () => 0,
+    onInterrupt: () => () => {},
+    openSessionBus: noBus,
+  });
+  const ready = {
+    api: url,
+    data_dir: folder,
+    specs_dir: join(folder, "specs"),
+    instance: "abc",
+    pid: process.pid,
+    version: "1.2.3",
+    docker_host: "unix:///var/run/docker.sock",
+  };
+  await printSummary(cli, ready, undefined, new AbortController().signal);
+  return text;
+}
+
+it("says where models answer, and how to get one where there is none", async () => {
+  const text = await summary();
+  expect(text).toMatch(/^Models at: +http:\/\/127\.0\.0\.1:7777\/v1, for OpenAI clients/m);
+  expect(text).toContain("No models yet: ");
+  expect(text).toContain("bin/berth models pull ORG/NAME");
+  expect(text).not.toContain("offered");
+  expect(text).toMatch(/^ {2}bin\/berth models ls --all +models to have$/m);
+});
+
+it("shows the models, why one has failed, and whom to talk to", async () => {
+  putModel(api.store, "small");
+  setModelStatus(api.store, "small", (generation) => modelStatus(generation));
+  const whole = await summary();
+  expect(whole).toMatch(/^small +ready +org\/small$/m);
+  expect(whole).toMatch(/^ {2}bin\/berth models start small +load a model$/m);
+  putModel(api.store, "large", { source: "org/large", running: true });
+  setModelStatus(api.store, "large", runningStatus);
+  putModel(api.store, "gone");
+  setModelStatus(api.store, "gone", (generation) =>
+    failedStatus(generation, "SourceNotFound", "there is no org/gone"),
+  );
+  const text = await summary();
+  expect(text).toMatch(/^gone +failed +org\/gone +there is no org\/gone$/m);
+  expect(text).toMatch(/^large +running +org\/large/m);
+  expect(text).toMatch(/^ {2}bin\/berth chat large +talk to a model$/m);
+});
+
+it("waits for an assistant that starts, and says why one is off or away", async () => {
+  const { daemon } = api.control;
+  api.control.daemon = { ...daemon, state: "off", url: null, message: "off: --assistant off" };
+  expect(await summary()).toMatch(/^Models at: +off: --assistant off$/m);
+  api.control.daemon = { ...daemon, state: "waiting", url: null, message: "its port is taken" };
+  expect(await summary()).toMatch(/^Models at: +not ready: its port is taken$/m);
+  let looks = 0;
+  api.control.assistant = () => {
+    looks += 1;
+    return looks < 5 ? { ...daemon, state: "starting", url: null } : daemon;
+  };
+  expect(await summary()).toMatch(/^Models at: +http:\/\/127\.0\.0\.1:7777\/v1/m);
+  expect(looks).toBeGreaterThanOrEqual(5);
+});
+
+it("tells in one line of the companion, where there is a session bus", async () => {
+  expect(await summary()).not.toContain("Companion");
+  const { person } = api.control;
+  const at = "http://127.0.0.1:7778";
+  api.control.person = { ...person, state: "off", message: "it is off" };
+  expect(await summary()).not.toContain("Companion");
+  api.control.person = { ...person, state: "waiting", message: "its port is taken" };
+  expect(await summary()).toMatch(/^Companion: +not ready: its port is taken$/m);
+  const message = "it is installed, and does not run";
+  api.control.person = { ...person, state: "activated", message };
+  expect(await summary()).toMatch(/^Companion: +it is installed, and does not run$/m);
+  api.control.person = {
+    ...person,
+    state: "foreign",
+    url: at,
+    message: "somebody else started it",
+  };
+  expect(await summary()).toMatch(
+    /^Companion: +http:\/\/127\.0\.0\.1:7778\/v1, and dev\.assistant\.\* on the session bus; somebody else started it$/m,
+  );
+  let looks = 0;
+  api.control.companion = () => {
+    looks += 1;
+    return looks < 5
+      ? { ...person, state: "starting" }
+      : { ...person, state: "up", url: at, message: null };
+  };
+  expect(await summary()).toMatch(/^Companion: +http:\/\/127\.0\.0\.1:7778\/v1, and dev/m);
+});

@@ -1,0 +1,77 @@
+import { readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import {
+  type ComposeImport,
+  type ImportOptions,
+  importCompose,
+} from "../../../src/compose/import.ts";
+import type { ComposeFiles } from "../../../src/compose/load.ts";
+
+export const fixturesFolder = join(import.meta.dirname, "../../fixtures/compose");
+
+/** Options of an import, but for its files. */
+export type Extra = Partial<Omit<ImportOptions, "files">>;
+
+/** A fixture, as if its spec files were written beside it. */
+export function importFixture(file: string, extra: Extra = {}): ComposeImport {
+  const path = join(fixturesFolder, file);
+  return importCompose(
+    { files: [path], specFolder: dirname(path), home: "/home/me", ...extra },
+    diskFiles,
+  );
+}
+
+const diskFiles: ComposeFiles = {
+  read: (path) => {
+    try {
+      return { text: readFileSync(path, "utf8") };
+    } catch {
+      return { problem: "there is no such file" };
+    }
+  },
+  show: (path) => relative(fixturesFolder, path),
+};
+
+/** Files that are only in memory: the first is imported, in the folder `/project`. */
+export function importTexts(
+  texts: Readonly<Record<string, string>>,
+  extra: Extra = {},
+): ComposeImport {
+  const files = new Map(
+    Object.entries(texts).map(([name, text]) => [join("/project", name), text]),
+  );
+  const [first = ""] = files.keys();
+  return importCompose(
+    { files: [first], specFolder: "/project", home: "/home/me", ...extra },
+    {
+      read: (path) => {
+        const text = files.get(path);
+        return text === undefined ? { problem: "there is no such file" } : { text };
+      },
+      show: (path) => relative("/project", path),
+    },
+  );
+}
+
+/** The spec of each App by its name. */
+export function specsOf({ apps }: ComposeImport) {
+  return Object.fromEntries(apps.map(({ manifest }) => [manifest.metadata.name, manifest.spec]));
+}
+
+/** `file:line level`, each once. */
+export function linesOf({ findings }: ComposeImport): string[] {
+  return [
+    ...new Set(findings.map(({ file, line, level }) => `${file}:${line} ${level}`)),
+  ].toSorted();
+}
+
+/** What the comments at the ends of a fixture's lines say that the report says of them. */
+export function markedLines(file: string): string[] {
+  const text = readFileSync(join(fixturesFolder, file), "utf8");
+  return text.split("\n").flatMap((line, index) => {
+    const levels = / {2}# ((?:note|lost|failed)(?: (?:note|lost|failed))*)$/.exec(line)?.[1] ?? "";
+    return levels
+      .split(" ")
+      .flatMap((level) => (level === "" ? [] : [`${file}:${index + 1} ${level}`]));
+  });
+}

@@ -1,0 +1,62 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type AssistantFlags, loadAssistantConfig } from "../../../src/config/assistant-config.ts";
+import { thrownBy } from "../../support/thrown.ts";
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "berth-config-"));
+  for (const name of ["a.gguf", "B.GGUF", "sha256-12ab"]) writeFileSync(join(folder, name), "");
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const load = (flags: AssistantFlags) =>
+  loadAssistantConfig({ flags, environment: {}, workingDirectory: folder, isTerminal: false });
+
+describe("--model", () => {
+  test.each([
+    ["a.gguf", "a", "a.gguf"],
+    ["./B.GGUF", "B", "B.GGUF"],
+    ["chat=a.gguf", "chat", "a.gguf"],
+    ["hub/org/chat=./a.gguf", "hub/org/chat", "a.gguf"],
+    // As Ollama keeps its files.
+    ["sha256-12ab", "sha256-12ab", "sha256-12ab"],
+    ["llama=sha256-12ab", "llama", "sha256-12ab"],
+  ])("%s is a file", (text, id, file) => {
+    expect(load({ model: [text] }).models).toEqual([{ id, path: join(folder, file) }]);
+  });
+
+  test.each(["qwen3-4b", "hub/org/model:q8", "a.gguf/x"])("%s is an id", (text) => {
+    expect(load({ model: [text] }).models).toEqual([{ id: text, path: undefined }]);
+  });
+
+  test.each([
+    ["", "--model is empty"],
+    ["./b.gguf", "there is no model file ./b.gguf"],
+    ["./b", "there is no model file ./b"],
+    ["~/b", "there is no model file ~/b"],
+    ["chat=b", "there is no model file b"],
+    ["../", "../ is a folder, and a model is a file"],
+    ["chat=.", ". is a folder, and a model is a file"],
+  ])("%j is refused, with what to do", (text, message) => {
+    expect(thrownBy(() => load({ model: [text] }))).toMatchObject({
+      code: "invalid_request",
+      message,
+      hint: expect.stringContaining("GGUF file"),
+    });
+  });
+});
+
+test.each([
+  [{ memory: "lots" }, '--memory: "lots" is not an amount of memory', "256Mi"],
+  [{ keepAlive: "soon" }, '--keep-alive: "soon" is not a duration', "5m"],
+  [{ timeout: "1" }, '--timeout: "1" is not a duration', "5m"],
+  [{ alias: ["a"] }, '"a" is not an alias', "--alias NAME=MODEL"],
+])("%j is refused, with how it is written", (flags, message, hint) => {
+  expect(thrownBy(() => load(flags))).toMatchObject({
+    message,
+    hint: expect.stringContaining(hint),
+  });
+});

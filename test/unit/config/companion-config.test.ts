@@ -1,0 +1,144 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type CompanionFlags, loadCompanionConfig } from "../../../src/config/companion-config.ts";
+import { readCompanionFile } from "../../../src/config/companion-file.ts";
+import { ConfigError } from "../../../src/config/config-error.ts";
+import { thrownBy } from "../../support/thrown.ts";
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "berth-companion-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function load(flags: CompanionFlags = {}, environment: Record<string, string> = {}) {
+  return loadCompanionConfig({
+    flags,
+    environment: { HOME: folder, XDG_RUNTIME_DIR: "/run/user/7", ...environment },
+    workingDirectory: folder,
+    isTerminal: false,
+  });
+}
+
+describe("configuration of a companion", () => {
+  it("has its own state, port and sockets, and the system instance compute", () => {
+    const config = load();
+    expect(config).toMatchObject({
+      instance: "user",
+      port: 7778,
+      dataDir: join(folder, ".local/share/berth/companion"),
+      runtimeDir: "/run/user/7/assistant",
+      upstream: "http://127.0.0.1:7777",
+      settingsFile: join(folder, ".config/berth/companion.yaml"),
+    });
+  });
+
+  it("computes itself where an engine or a model is named", () => {
+    expect(load({ engine: "stub" }).upstream).toBeUndefined();
+    expect(() => load({ engine: "stub", upstream: "http://127.0.0.1:1" })).toThrow(ConfigError);
+  });
+
+  it.each(["https://127.0.0.1:7777", "http://example.org", "nonsense", "http://u@127.0.0.1:1"])(
+    "takes no %s for the system instance",
+    (upstream) => {
+      expect(() => load({ upstream })).toThrow("--upstream must be the address");
+    },
+  );
+
+  it("takes the addresses of this machine", () => {
+    expect(load({ upstream: "http://localhost:9000/" }).upstream).toBe("http://localhost:9000");
+    expect(load({ upstream: "http://[::1]:9000" }).upstream).toBe("http://[::1]:9000");
+  });
+
+  it("reads what a person has set", () => {
+    const file = join(folder, "companion.yaml");
+    writeFileSync(
+      file,
+      `paused: true
+disabled_apps: [org.example.Old]
+disabled_tools: [org.example.Notes/delete_note]
+confirm: strict
+embedding_model: embed
+models:
+  fast: hub/org/small:q8
+  best: [remote:openrouter:meta-llama/llama-3.3-70b:free, tiny]
+  __proto__: tiny
+index:
+  - { name: notes, path: ~/Notes }
+  - { name: work, path: ./work, scope: office }
+`,
+    );
+    expect(load({ config: "companion.yaml" }).settings).toEqual({
+      isPaused: true,
+      disabledApps: new Set(["org.example.Old"]),
+      disabledTools: new Set(["org.example.Notes/delete_note"]),
+      confirm: "strict",
+      embeddingModel: "embed",
+      models: new Map([
+        ["fast", ["hub/org/small:q8"]],
+        ["best", ["remote:openrouter:meta-llama/llama-3.3-70b:free", "tiny"]],
+        ["__proto__", ["tiny"]],
+      ]),
+      index: [
+        { name: "notes", path: join(folder, "Notes"), scope: "notes" },
+        { name: "work", path: join(folder, "work"), scope: "office" },
+      ],
+    });
+  });
+
+  it("has defaults where there is no file", () => {
+    expect(readCompanionFile(join(folder, "none.yaml"))).toMatchObject({
+      isPaused: false,
+      confirm: "any",
+      models: new Map(),
+      index: [],
+    });
+  });
+
+  it.each([
+    "7",
+    "[a]",
+    "{ a: 7 }",
+    "{ a: [] }",
+    "{ a: '' }",
+    "{ 'a b': c }",
+    "{ '': c }",
+    "{ 'remote:x:y': c }",
+    "{ a: 'remote:' }",
+    "{ a: 'remote:x' }",
+    "{ a: 'remote:x:' }",
+    "{ a: 'remote:X:y' }",
+    "{ a: [b, b] }",
+    "{ a: [1, 2] }",
+    "{ a: [b, c, d, e, f, g, h, i, j] }",
+  ])("takes no %s for names of models", (text) => {
+    const file = join(folder, "companion.yaml");
+    writeFileSync(file, `models: ${text}\n`);
+    const error = thrownBy(() => readCompanionFile(file));
+    expect(error).toMatchObject({
+      message: expect.stringContaining("companion.yaml:1:1: models must be names without spaces"),
+    });
+  });
+
+  it.each([
+    ["pausd: true\n", 'unknown key "pausd"; did you mean "paused"?'],
+    ["confirm: loud\n", 'confirm must be "any" or "strict"'],
+    ["disabled_tools: [x]\n", "disabled_tools must be a list of APP_ID/TOOL"],
+    ["- 1\n", 'it holds "key: value" lines'],
+    ["a: [\n", "companion.yaml:2:1"],
+    ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" stands twice'],
+    ["index: [{name: 'A b', path: x}]\n", "index must be a list"],
+    ["models: { a: x, b: [y, a] }\n", 'models: "b" stands for "a", which is one of these names'],
+    ["models: { a: [a] }\n", 'models: "a" stands for "a", which is one of these names'],
+    ["paused: &x true\nconfirm: *x\n", "anchors and aliases"],
+  ])("says what is wrong in %j", (text, message) => {
+    const file = join(folder, "companion.yaml");
+    writeFileSync(file, text);
+    const error = thrownBy(() => readCompanionFile(file));
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(error).toMatchObject({ message: expect.stringContaining(message) });
+  });
+});

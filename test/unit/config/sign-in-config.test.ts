@@ -1,0 +1,76 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ConfigError } from "../../../src/config/config-error.ts";
+import { readSignInConfig, signInDefaults } from "../../../src/config/sign-in-config.ts";
+
+let folder: string;
+let file: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "berth-sign-in-"));
+  file = join(folder, "oauth.json");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function read(text: string) {
+  writeFileSync(file, text);
+  return readSignInConfig(file);
+}
+
+describe("where one signs in", () => {
+  it("is at the providers themselves, where nothing is said", () => {
+    expect(readSignInConfig(undefined)).toEqual(signInDefaults);
+    expect(readSignInConfig("")).toEqual(signInDefaults);
+    expect(read("{}")).toEqual(signInDefaults);
+    expect(signInDefaults.openrouter.authorizeUrl).toBe("https://openrouter.ai/auth");
+    expect(signInDefaults.huggingface.issuer).toBe("https://huggingface.co");
+  });
+
+  it("is where the file says, key by key", () => {
+    const config = read(
+      JSON.stringify({
+        openrouter: { exchangeUrl: "http://127.0.0.1:8000/keys/" },
+        huggingface: { issuer: "https://id.example.org/realm", clientId: "abc" },
+      }),
+    );
+    expect(config).toEqual({
+      openrouter: {
+        ...signInDefaults.openrouter,
+        exchangeUrl: "http://127.0.0.1:8000/keys",
+      },
+      huggingface: {
+        ...signInDefaults.huggingface,
+        issuer: "https://id.example.org/realm",
+        clientId: "abc",
+      },
+    });
+  });
+
+  it.each([
+    ['{"openrouter":{"authorizeURL":"https://a"}}', 'did you mean "authorizeUrl"'],
+    ['{"open_router":{}}', 'unknown key "open_router"; did you mean "openrouter"'],
+    ['{"openrouter":[]}', "openrouter must be an object"],
+    ["[]", "it holds an object"],
+    ["", "it holds an object"],
+    ["{", "the file is not JSON"],
+    ['{"huggingface":{},"huggingface":{}}', "stands twice"],
+    ['{"huggingface":{"issuer":"http://example.org"}}', "huggingface.issuer must be an https"],
+    ['{"huggingface":{"issuer":"http://127.0.0.1.evil.org"}}', "huggingface.issuer must be"],
+    ['{"huggingface":{"issuer":"https://u:p@example.org"}}', "huggingface.issuer must be"],
+    ['{"huggingface":{"issuer":"https://example.org/?a"}}', "huggingface.issuer must be"],
+    ['{"openrouter":{"baseUrl":"https://a:99999"}}', "openrouter.baseUrl is not an address"],
+    ['{"huggingface":{"clientId":"a b"}}', "huggingface.clientId must be a client id"],
+    ['{"huggingface":{"clientId":7}}', "huggingface.clientId must be a client id"],
+  ])("cannot be read from %s", (text, message) => {
+    expect(() => read(text)).toThrow(ConfigError);
+    expect(() => read(text)).toThrow(message);
+    expect(() => read(text)).toThrow(file);
+  });
+
+  it("is not guessed where the file is missing or not a small one", () => {
+    expect(() => readSignInConfig(join(folder, "none.json"))).toThrow("none.json cannot be read");
+    expect(() => read(`{"openrouter":${" ".repeat(70_000)}{}}`)).toThrow("larger than 64 KiB");
+  });
+});

@@ -1,0 +1,287 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { desiredApp, revisionHash } from "../../../../src/controller/apps/desired.ts";
+import { quarantineDigest } from "../../../../src/controller/apps/inputs.ts";
+import { pendingModel } from "../../../../src/controller/apps/model-inputs.ts";
+import { References } from "../../../../src/controller/apps/references.ts";
+import { resolveApp } from "../../../../src/controller/apps/resolve.ts";
+import { type ModelDoor, usualDoor } from "../../../../src/controller/models/door.ts";
+import type { AppSpec } from "../../../../src/resources/app.ts";
+import { emptyModelMemory, type ModelPhase } from "../../../../src/resources/model-status.ts";
+import { emptyMemory } from "../../../../src/resources/status.ts";
+import { appResource } from "../../../support/resources.ts";
+import { openTestStore, type TestStore } from "../../../support/store.ts";
+
+function desired(spec: AppSpec, modelsPort?: number) {
+  return desiredApp({
+    instance: "0123abcd",
+    resource: appResource("web", spec, { generation: 3 }),
+    spec,
+    image: spec.image ?? "",
+    ingress: { mode: "process", reach: "address" },
+    reveal: () => "from a secret",
+    loopbackPort: () => 0,
+    ...(modelsPort === undefined ? {} : { modelsPort }),
+  });
+}
+
+const envOf = (spec: AppSpec, port?: number) => desired(spec, port).containers[0]?.env;
+
+const plain: AppSpec = {
+  image: "web:1",
+  port: 8080,
+  env: { A: "1", OPENAI_BASE_URL: "https://api.example.org/v1" },
+  dependsOn: ["db"],
+  volumes: [{ name: "data", path: "/data" }],
+};
+
+describe("what containers are told of models", () => {
+  it("is where they are, a key, and their names", () => {
+    const [container] = desired({ image: "web:1", models: ["chat", "embed"] }).containers;
+    expect(container?.env).toEqual([
+      "OPENAI_BASE_URL=http://models.berth.internal:7777/v1",
+      "OPENAI_API_KEY=berth",
+      "OPENAI_MODEL=chat",
+      "BERTH_MODELS=chat,embed",
+    ]);
+    expect(container?.hostAliases).toEqual(["models.berth.internal"]);
+  });
+
+  it("is never in place of what the spec sets", () => {
+    const env = {
+      OPENAI_BASE_URL: "https://api.example.org/v1",
+      OPENAI_API_KEY: { secret: "openai" },
+      OPENAI_MODEL: "",
+    };
+    expect(envOf({ image: "web:1", models: ["chat"], env })).toEqual([
+      "OPENAI_BASE_URL=https://api.example.org/v1",
+      "OPENAI_API_KEY=from a secret",
+      "OPENAI_MODEL=",
+      "BERTH_MODELS=chat",
+    ]);
+  });
+
+  it("comes after the port that a built image is told", () => {
+    const spec: AppSpec = { source: { archive: "0".repeat(64) }, port: 80, models: ["chat"] };
+    expect(envOf(spec)?.[0]).toBe("PORT=80");
+  });
+
+  it("follows the port of the endpoint", () => {
+    const spec = { image: "web:1", models: ["chat"] };
+    expect(envOf(spec, 7790)?.[0]).toBe("OPENAI_BASE_URL=http://models.berth.internal:7790/v1");
+    expect(desired(spec, 7790).hash).not.toBe(desired(spec).hash);
+  });
+});
+
+describe("an App without models", () => {
+  it("has the containers and revisions that it had before there were any", () => {
+    // As made by the version of Berth before Apps could name models.
+    const before = {
+      hash: "a60e7836d687a3c5",
+      version: "9f983821d3543a4d",
+      revision: "9b525ce0f21569af",
+      quarantine: "ef22d5ec26261266",
+    };
+    const cases: readonly (readonly [AppSpec, number | undefined])[] = [
+      [plain, undefined],
+      [plain, 7790],
+      [{ ...plain, models: [] }, undefined],
+    ];
+    for (const [spec, port] of cases) {
+      const app = desired(spec, port);
+      expect({
+        hash: app.hash,
+        version: app.version,
+        revision: revisionHash(spec, null),
+        quarantine: quarantineDigest(testStore.store, app, "Unhealthy"),
+      }).toEqual(before);
+      expect(app.containers[0]).not.toHaveProperty("hostAliases");
+      expect(envOf(spec)).toEqual(["A=1", "OPENAI_BASE_URL=https://api.example.org/v1"]);
+    }
+  });
+});
+
+const made = (models: string[], env: AppSpec["env"] = {}) => {
+  const spec: AppSpec = { image: "web:1", models, env };
+  const app = desired(spec);
+  return {
+    hash: app.hash,
+    revision: revisionHash(spec, null),
+    quarantine: quarantineDigest(testStore.store, app, "Unhealthy"),
+  };
+};
+
+describe("a change of models", () => {
+  it("makes new containers and a new revision where they are told of it", () => {
+    expect(made(["b"]).hash).not.toBe(made(["a"]).hash);
+    expect(made(["b"]).revision).not.toBe(made(["a"]).revision);
+    expect(made(["b", "a"]).revision).not.toBe(made(["a", "b"]).revision);
+  });
+
+  it("makes none where the spec sets all that they are told, but is worth another try", () => {
+    const env = { OPENAI_BASE_URL: "u", OPENAI_API_KEY: "k", OPENAI_MODEL: "m", BERTH_MODELS: "m" };
+    const [before, after] = [made(["a"], env), made(["b"], env)];
+    expect(after.hash).toBe(before.hash);
+    expect(after.revision).toBe(before.revision);
+    expect(after.quarantine).not.toBe(before.quarantine);
+  });
+});
+
+let testStore: TestStore;
+beforeEach(() => {
+  testStore = openTestStore();
+});
+afterEach(() => testStore[Symbol.asyncDispose]());
+
+function putModel(name: string, running: boolean | undefined): void {
+  testStore.store.apply({
+    kind: "Model",
+    name,
+    manager: "api",
+    actor: { name: "test" },
+    mode: "replace",
+    spec: { source: "org/name", ...(running === undefined ? {} : { running }) },
+  });
+}
+
+function setPhase(name: string, phase: ModelPhase, message: string): void {
+  const uid = testStore.store.get("Model", name)?.metadata.uid ?? "";
+  testStore.store.setStatus("Model", name, uid, {
+    phase,
+    observedGeneration: 1,
+    conditions: [
+      {
+        type: "Ready",
+        status: "False",
+        reason: "Any",
+        message,
+        lastTransitionTime: "2030-01-01T00:00:00.000Z",
+        observedGeneration: 1,
+      },
+    ],
+    commit: null,
+    files: [],
+    sizeBytes: null,
+    downloadedBytes: 0,
+    facts: null,
+    loaded: null,
+    nextRetryAt: null,
+    memory: emptyModelMemory,
+  });
+}
+
+const shut: ModelDoor = {
+  port: 7777,
+  closed: () => ({ reason: "ModelsOutOfReach", message: "no way" }),
+};
+const pending = (spec: AppSpec, door = usualDoor) => pendingModel(testStore.store, spec, door);
+
+describe("an App waits", () => {
+  const spec: AppSpec = { image: "web:1", models: ["chat"] };
+
+  it("for a model that is not there", () => {
+    expect(pending(spec)).toMatchObject({
+      reason: "ModelNotFound",
+      message: expect.stringContaining('wants model "chat", which is not there'),
+    });
+  });
+
+  it("for one that has not been looked at", () => {
+    putModel("chat", true);
+    expect(pending(spec)).toEqual({
+      reason: "ModelNotReady",
+      message: 'waits for model "chat": not looked at yet',
+    });
+  });
+
+  it.each([
+    ["downloading", "downloading, 34 %"],
+    ["starting", "being loaded into memory"],
+    ["failed", "the file is damaged"],
+    ["ready", "2 GiB of memory are missing"],
+    ["stopping", "being taken out of memory"],
+  ] as const)("for one that is %s, and says how far it is", (phase, message) => {
+    putModel("chat", true);
+    setPhase("chat", phase, message);
+    expect(pending(spec)).toEqual({
+      reason: "ModelNotReady",
+      message: `waits for model "chat": ${message}`,
+    });
+  });
+
+  it.each([false, undefined])("for one that nobody has started (running: %s)", (running) => {
+    putModel("chat", running);
+    setPhase("chat", "ready", "on the disk");
+    expect(pending(spec)?.message).toContain("berth models start chat");
+  });
+
+  it("for one that is being deleted, though it answers still", () => {
+    putModel("chat", true);
+    setPhase("chat", "running", "answers");
+    testStore.store.delete("Model", "chat", { actor: { name: "test" }, manager: "api" });
+    expect(pending(spec)?.message).toMatch(/being deleted|not there/);
+  });
+
+  it("for all of them, one after the other", () => {
+    putModel("chat", true);
+    setPhase("chat", "running", "answers");
+    expect(pending(spec)).toBeUndefined();
+    expect(pending({ ...spec, models: ["chat", "embed"] })?.message).toContain('"embed"');
+  });
+
+  it("for the way to them, unless it has an endpoint of its own", () => {
+    putModel("chat", true);
+    setPhase("chat", "running", "answers");
+    expect(pending(spec, shut)).toEqual({ reason: "ModelsOutOfReach", message: "no way" });
+    const env = { OPENAI_BASE_URL: "https://api.example.org/v1" };
+    expect(pending({ ...spec, env }, shut)).toBeUndefined();
+    expect(pending({ image: "web:1" }, shut)).toBeUndefined();
+  });
+});
+
+const resolved = (spec: AppSpec, modelDoor?: ModelDoor) =>
+  resolveApp({
+    store: testStore.store,
+    resource: appResource("web", spec),
+    memory: emptyMemory,
+    ingress: { mode: "process", reach: "address" },
+    source: null,
+    serving: null,
+    portOf: () => 0,
+    ...(modelDoor ? { modelDoor } : {}),
+  });
+
+describe("a spec that is resolved", () => {
+  it("says what holds it up, and what it would be", () => {
+    const { blocked, desired: app, refused } = resolved({ image: "web:1", models: ["chat"] });
+    expect(refused).toBeNull();
+    expect(blocked?.reason).toBe("ModelNotFound");
+    expect(app?.containers[0]?.env).toContain("OPENAI_MODEL=chat");
+  });
+
+  it("has the port of the way to the models", () => {
+    putModel("chat", true);
+    setPhase("chat", "running", "answers");
+    const { blocked, desired: app } = resolved(
+      { image: "web:1", models: ["chat"] },
+      { port: 7790, closed: () => null },
+    );
+    expect(blocked).toBeNull();
+    expect(app?.containers[0]?.env[0]).toContain(":7790/");
+  });
+
+  it("waits for apps before it waits for models", () => {
+    const { blocked } = resolved({ image: "web:1", models: ["chat"], dependsOn: ["db"] });
+    expect(blocked?.reason).toBe("DependencyNotFound");
+  });
+});
+
+it("the Apps that use a model are known", () => {
+  const references = new References();
+  references.update(appResource("web", { image: "web:1", models: ["chat", "embed"] }));
+  references.update(appResource("worker", { image: "web:1", models: ["embed"] }));
+  expect(references.usersOfModel("embed")).toEqual(["web", "worker"]);
+  references.update(appResource("worker", { image: "web:1" }));
+  expect(references.usersOfModel("embed")).toEqual(["web"]);
+  references.remove("web");
+  expect(references.usersOfModel("chat")).toEqual([]);
+});

@@ -1,0 +1,61 @@
+import { expect, test } from "vitest";
+import { World } from "../../../support/world.ts";
+
+const value = "hunter2-and-more";
+
+function withSecret(world: World, image: string, healthCheck: { command?: string[] } = {}): void {
+  world.store.apply({
+    kind: "Secret",
+    name: "token",
+    manager: "api",
+    actor: { name: "test" },
+    mode: "replace",
+    spec: { data: { value } },
+  });
+  world.apply("web", {
+    image,
+    port: 80,
+    env: { TOKEN: { secret: "token" } },
+    healthCheck,
+    rollout: { progressDeadline: "10s" },
+  });
+}
+
+const told = (world: World) =>
+  JSON.stringify([
+    world.app("web")?.status,
+    world.store.events.list({ limit: 100 }),
+    world.store.revisions.list("web"),
+  ]);
+
+test("a secret that an app writes into its log does not get into status and events", async () => {
+  await using world = new World({
+    images: { "bad:1": { exits: { afterMs: 10, code: 1 }, logs: [`cannot log in with ${value}`] } },
+  }).boot();
+  withSecret(world, "bad:1");
+  await world.phase("web", "failed");
+  expect(told(world)).toContain("cannot log in with");
+  expect(told(world)).not.toContain(value);
+});
+
+test("nor one that a health check prints", async () => {
+  await using world = new World({
+    images: { "sick:1": { exec: () => ({ exitCode: 1, output: `denied for ${value}` }) } },
+  }).boot();
+  withSecret(world, "sick:1", { command: ["check"] });
+  await world.clock.advance(2_000);
+  expect(told(world)).toContain("denied for");
+  expect(told(world)).not.toContain(value);
+  await world.phase("web", "failed");
+  expect(told(world)).not.toContain(value);
+});
+
+test("nor one in what the engine says of a start that failed", async () => {
+  await using world = new World({
+    images: { "bad:1": { startError: `exec: "${value}": no such file` } },
+  }).boot();
+  withSecret(world, "bad:1");
+  await world.phase("web", "failed");
+  expect(told(world)).toContain("no such file");
+  expect(told(world)).not.toContain(value);
+});

@@ -1,0 +1,176 @@
+import { createHash } from "node:crypto";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { gzipSync } from "node:zlib";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { ArchiveStore } from "../../../../src/controller/builds/archive-store.ts";
+import { rawTar } from "../../../support/raw-tar.ts";
+
+const { signal } = new AbortController();
+const plain = rawTar([{ name: "a", content: "hello" }]);
+const gzipped = gzipSync(plain);
+const digestOf = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
+let dir = "";
+let store: ArchiveStore;
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), "berth-archives-"));
+  store = new ArchiveStore({ dir: join(dir, "archives"), bytesMax: 100_000 });
+});
+
+afterEach(async () => {
+  await rm(dir, { recursive: true, force: true });
+});
+
+/** In pieces of `length` bytes, as a network brings it. */
+async function* inPieces(bytes: Buffer, length: number): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length);
+}
+
+const files = () => readdir(join(dir, "archives"));
+
+test.each([
+  ["gzipped", gzipped, 1],
+  ["gzipped, in one piece", gzipped, 1e6],
+  ["plain", plain, 100],
+])("keeps what is %s under the digest of its bytes", async (_, bytes, length) => {
+  const kept = await store.put(inPieces(bytes, length), signal);
+  expect(kept).toEqual({ digest: digestOf(bytes), bytes: bytes.length });
+  expect(await store.has(kept.digest)).toBe(true);
+  expect((await readFile(store.path(kept.digest))).equals(bytes)).toBe(true);
+  expect((await stat(store.path(kept.digest))).mode & 0o777).toBe(0o600);
+});
+
+test("the same twice, at the same time, is kept once", async () => {
+  await Promise.all([
+    store.put(inPieces(gzipped, 7), signal),
+    store.put(inPieces(gzipped, 9), signal),
+  ]);
+  expect(await files()).toHaveLength(1);
+});
+
+test("lists what it keeps, oldest first, and removes it", async () => {
+  expect(await store.list()).toEqual([]);
+  const [a, b] = [
+    await store.put(inPieces(plain, 512), signal),
+    await store.put(inPieces(gzipped, 512), signal),
+  ];
+  await utimes(store.path(b.digest), 1000, 1000);
+  await utimes(store.path(a.digest), 2000, 2000);
+  await writeFile(join(dir, "archives", "notes.txt"), "not ours");
+  expect(await store.list()).toEqual([
+    { ...b, storedAtMs: 1_000_000 },
+    { ...a, storedAtMs: 2_000_000 },
+  ]);
+  const archive = { ...a, storedAtMs: 2_000_000 };
+  expect(store.removeUnchanged(archive)).toBe(true);
+  expect(store.removeUnchanged(archive)).toBe(false);
+  expect(await store.has(a.digest)).toBe(false);
+  expect((await store.list()).map(({ digest }) => digest)).toEqual([b.digest]);
+});
+
+test("does not remove an archive that was uploaded again since it was listed", async () => {
+  const { digest } = await store.put(inPieces(gzipped, 512), signal);
+  expect(store.isRepeated(digest)).toBe(false);
+  await utimes(store.path(digest), 1000, 1000);
+  const [listed] = await store.list();
+  await store.put(inPieces(gzipped, 512), signal);
+  expect(listed && store.removeUnchanged(listed)).toBe(false);
+  expect(store.isRepeated(digest)).toBe(true);
+  expect(await store.has(digest)).toBe(true);
+});
+
+describe("leaves nothing behind", () => {
+  test.each<[what: string, bytes: Buffer, message: string]>([
+    ["nothing at all", Buffer.alloc(0), "it is empty"],
+    ["a zip file", Buffer.from("504b030414000000".padEnd(2000, "0"), "hex"), "it is a zip file"],
+    ["zstd", Buffer.from("28b52ffd".padEnd(2000, "0"), "hex"), "compressed with zstd"],
+    ["text", Buffer.from("hello"), "it is something else"],
+    ["a block of noise", Buffer.alloc(600, "tar?"), "it is something else"],
+  ])("of %s", async (_, bytes, message) => {
+    const error = await store.put(inPieces(bytes, 64), signal).catch((caught: unknown) => caught);
+    expect(error).toMatchObject({
+      code: "archive_invalid",
+      message: expect.stringContaining(message),
+    });
+    expect(await files()).toEqual([]);
+  });
+
+  test("of what is too large, without taking more than that", async () => {
+    let taken = 0;
+    const endless = (async function* () {
+      yield gzipped;
+      for (;;) {
+        taken += 1;
+        yield Buffer.alloc(10_000);
+      }
+    })();
+    await expect(store.put(endless, signal)).rejects.toMatchObject({ code: "payload_too_large" });
+    expect(taken).toBeLessThan(12);
+    expect(await files()).toEqual([]);
+  });
+
+  test("of a stream that breaks", async () => {
+    const broken = (async function* () {
+      yield gzipped;
+      throw new Error("connection lost");
+    })();
+    await expect(store.put(broken, signal)).rejects.toThrow("connection lost");
+    expect(await files()).toEqual([]);
+  });
+
+  test("of an upload that is aborted while it says nothing", async () => {
+    const silent = new Readable({ read() {} });
+    silent.push(gzipped);
+    const abort = new AbortController();
+    const putting = store.put(silent, abort.signal);
+    await expect.poll(() => files().catch(() => [])).toHaveLength(1);
+    abort.abort();
+    await expect(putting).rejects.toMatchObject({ name: "AbortError" });
+    expect(await files()).toEqual([]);
+    await expect(store.put(inPieces(gzipped, 9), abort.signal)).rejects.toMatchObject({
+      name: "AbortError",
+    });
+    silent.destroy();
+  });
+
+  test("where the disk is full", async () => {
+    // Every write to this device fails so.
+    const file = await import("node:fs/promises").then(({ open }) => open("/dev/full", "w"));
+    const failure = await file.write("x").catch((error: unknown) => error);
+    await file.close();
+    const failing = (async function* () {
+      yield gzipped;
+      throw failure;
+    })();
+    await expect(store.put(failing, signal)).rejects.toMatchObject({ code: "disk_full" });
+    expect(await files()).toEqual([]);
+  });
+});
+
+test("sweeps what a crash left, and not what is under way", async () => {
+  await mkdir(join(dir, "archives"), { recursive: true });
+  await writeFile(join(dir, "archives", "11111111-2222-3333-4444-555555555555.part"), "half");
+  const kept = await store.put(inPieces(plain, 512), signal);
+  const silent = new Readable({ read() {} });
+  silent.push(gzipped);
+  const putting = store.put(silent, signal);
+  await expect.poll(files).toHaveLength(3);
+  expect(await store.sweep()).toBe(1);
+  silent.push(null);
+  const late = await putting;
+  expect((await store.list()).map(({ digest }) => digest).toSorted()).toEqual(
+    [kept.digest, late.digest].toSorted(),
+  );
+  expect(await store.sweep()).toBe(0);
+});
+
+test.each(["", "x", "../secret.key", "A".repeat(64), `${"a".repeat(64)}/..`])(
+  "%j is no digest, and no path is made of it",
+  async (digest) => {
+    expect(await store.has(digest)).toBe(false);
+    expect(() => store.path(digest)).toThrow("no digest");
+  },
+);

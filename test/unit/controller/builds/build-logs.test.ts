@@ -1,0 +1,122 @@
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { BuildLogs } from "../../../../src/controller/builds/build-logs.ts";
+
+const plain = (text: string) => text;
+const never = new AbortController().signal;
+
+let dir: string;
+let logs: BuildLogs;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "berth-build-logs-"));
+  logs = new BuildLogs(dir);
+});
+
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+describe("reading", () => {
+  test("gives the lines so far", async () => {
+    const log = logs.create(1, plain);
+    log.write("one");
+    log.write("two\nthree\n");
+    expect(await read(1)).toEqual(["one", "two", "three"]);
+    log.end("over");
+    expect(await read(1)).toEqual(["one", "two", "three", "over"]);
+  });
+
+  test("says where there is no log", async () => {
+    const lines = logs.read(7, { follow: true }, never);
+    expect(await lines.next()).toEqual({ done: true, value: false });
+  });
+
+  test("of a log that has ended does not wait for more", async () => {
+    logs.create(1, plain).end("over");
+    expect(await read(1, true)).toEqual(["over"]);
+  });
+});
+
+describe("following", () => {
+  test("every reader gets every line once, from wherever it came in", async () => {
+    const log = logs.create(1, plain);
+    log.write("first");
+    const early = read(1, true);
+    const wanted = ["first"];
+    for (let number = 0; number < 2_000; number += 1) {
+      log.write(`line ${number} ${"x".repeat(100)}`);
+      wanted.push(`line ${number} ${"x".repeat(100)}`);
+      if (number % 100 === 0) await new Promise(setImmediate);
+    }
+    const late = read(1, true);
+    await new Promise(setImmediate);
+    log.end("over");
+    expect(await early).toEqual([...wanted, "over"]);
+    expect(await late).toEqual([...wanted, "over"]);
+  });
+
+  test("ends when the reader leaves", async () => {
+    const log = logs.create(1, plain);
+    log.write("first");
+    const leaving = new AbortController();
+    const lines = logs.read(1, { follow: true }, leaving.signal);
+    expect((await lines.next()).value).toBe("first");
+    const next = lines.next();
+    leaving.abort();
+    expect(await next).toEqual({ done: true, value: true });
+    log.end("over");
+  });
+});
+
+describe("writing", () => {
+  test("a log that grows past its limit is cut with a note, and still says how it ended", async () => {
+    logs = new BuildLogs(dir, 1_000);
+    const log = logs.create(1, plain);
+    for (let number = 0; number < 100; number += 1) log.write(`line ${number} of many`);
+    log.end("==> failed: the end");
+    const lines = await read(1);
+    expect(lines.at(-1)).toBe("==> failed: the end");
+    expect(lines.at(-2)).toBe("... the log is cut here, at 1000 B; the build goes on");
+    expect(lines[0]).toBe("line 0 of many");
+    expect(statSync(join(dir, "1.log")).size).toBeLessThan(1_200);
+  });
+
+  test("hides what is to be hidden, and is for nobody else to read", async () => {
+    const log = logs.create(1, (text) => text.replaceAll("s3cret", "(secret)"));
+    log.write("token s3cret\ntoken s3cret again");
+    log.end("failed with s3cret");
+    expect(readFileSync(join(dir, "1.log"), "utf8")).toBe(
+      "token (secret)\ntoken (secret) again\nfailed with (secret)\n",
+    );
+    expect(statSync(join(dir, "1.log")).mode & 0o077).toBe(0);
+  });
+
+  test("of a line that overwrites itself, the last state counts", async () => {
+    const log = logs.create(1, plain);
+    log.write("10 %\r50 %\r100 %\r\nnext");
+    log.end("over");
+    expect(await read(1)).toEqual(["100 %", "next", "over"]);
+  });
+
+  test("after the end nothing is added", async () => {
+    const log = logs.create(1, plain);
+    log.end("over");
+    log.write("late");
+    log.end("again");
+    expect(await read(1)).toEqual(["over"]);
+  });
+});
+
+test("logs are listed and taken away by the number of their build", async () => {
+  for (const id of [1, 2, 30]) logs.create(id, plain).end("over");
+  expect((await logs.ids()).toSorted((a, b) => a - b)).toEqual([1, 2, 30]);
+  await logs.remove([1, 30, 99]);
+  expect(await logs.ids()).toEqual([2]);
+});
+
+async function read(id: number, follow = false): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const line of logs.read(id, { follow }, never)) lines.push(line);
+  return lines;
+}

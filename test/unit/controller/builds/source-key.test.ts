@@ -1,0 +1,78 @@
+import { describe, expect, test } from "vitest";
+import {
+  imageOf,
+  isCommit,
+  pinKey,
+  sameRef,
+  sourceName,
+} from "../../../../src/controller/builds/source-key.ts";
+import type { AppSpec, GitSource } from "../../../../src/resources/app.ts";
+import { DEPLOYED_AT, RETRIED_AT } from "../../../../src/resources/resource.ts";
+import { appResource } from "../../../support/resources.ts";
+
+const git = { url: "https://git.example.org/team/app", ref: "main" };
+
+describe("the key of a pin", () => {
+  test.each<[string, Partial<GitSource>]>([
+    ["url", { url: "https://git.example.org/team/other" }],
+    ["ref", { ref: "next" }],
+    ["path", { path: "web" }],
+    ["dockerfile", { dockerfile: "Dockerfile.prod" }],
+  ])("is another one for another %s", (_, change) => {
+    expect(keyOf({ ...git, ...change })).not.toBe(keyOf(git));
+  });
+
+  test("is the same with another credential or interval, or with other annotations", () => {
+    expect(keyOf({ ...git, credential: "key", interval: "1m" })).toBe(keyOf(git));
+    expect(keyOf(git, { [RETRIED_AT]: "2030-01-01T00:00:00Z" })).toBe(keyOf(git));
+  });
+
+  test("is another one when a person asks anew", () => {
+    const first = keyOf(git, { [DEPLOYED_AT]: "2030-01-01T00:00:00Z" });
+    expect(first).not.toBe(keyOf(git));
+    expect(first).not.toBe(keyOf(git, { [DEPLOYED_AT]: "2030-01-01T00:00:01Z" }));
+  });
+});
+
+describe("the image of a revision", () => {
+  const spec: AppSpec = { source: { git } };
+
+  test("is the same for the same, and a reference that engines take", () => {
+    const image = imageOf("0123abcd", "web", spec, "c".repeat(40));
+    expect(image).toMatch(/^berth-0123abcd\/web:[0-9a-f]{16}$/);
+    expect(imageOf("0123abcd", "web", { ...spec, replicas: 3 }, "c".repeat(40))).toBe(image);
+    const elsewhere: AppSpec = { source: { git: { ...git, url: "git@git.example.org:team/app" } } };
+    expect(imageOf("0123abcd", "web", elsewhere, "c".repeat(40))).toBe(image);
+  });
+
+  test.each<[string, AppSpec, string]>([
+    ["revision", spec, "d".repeat(40)],
+    ["path", { source: { git: { ...git, path: "web" } } }, "c".repeat(40)],
+    ["dockerfile", { source: { git: { ...git, dockerfile: "a" } } }, "c".repeat(40)],
+    ["argument", { ...spec, build: { args: { MODE: "fast" } } }, "c".repeat(40)],
+  ])("is another one for another %s", (_, other, revision) => {
+    const image = imageOf("0123abcd", "web", spec, "c".repeat(40));
+    expect(imageOf("0123abcd", "web", other, revision)).not.toBe(image);
+  });
+});
+
+test("records name a source without user and password", () => {
+  expect(sourceName({ git: { url: "https://me:s3cret@git.example.org/a/b" } })).toBe(
+    "https://git.example.org/a/b",
+  );
+  expect(sourceName({ archive: "0".repeat(64) })).toBe("archive");
+  expect(sourceName({ local: "/home/somebody/app" })).toBe("folder");
+});
+
+test("refs are compared as people write them", () => {
+  expect(sameRef("refs/heads/main", "main")).toBe(true);
+  expect(sameRef("refs/tags/v1", "v1")).toBe(true);
+  expect(sameRef("refs/heads/feature/main", "main")).toBe(false);
+  expect(isCommit("a".repeat(40))).toBe(true);
+  expect(isCommit("main")).toBe(false);
+  expect(isCommit(undefined)).toBe(false);
+});
+
+function keyOf(source: GitSource, annotations: Record<string, string> = {}): string {
+  return pinKey(appResource("web", { source: { git: source } }, { annotations }));
+}

@@ -1,0 +1,56 @@
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { SOURCE_REVISION } from "../../../../src/resources/resource.ts";
+import { SpecWorld } from "../../../support/spec-world.ts";
+
+const app = (name: string, source: string) =>
+  `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: ${source} }\n`;
+
+it("a folder to build from is meant from where its file stands", async () => {
+  await using world = new SpecWorld();
+  await world.write({
+    "top.yaml": app("top", "{ local: ./src }"),
+    "team/shop.yaml": app("shop", "{ local: ../../code/shop/ }"),
+    "elsewhere.yaml": app("elsewhere", "{ local: /srv/app }"),
+    "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }'),
+  });
+  await world.scan();
+  const sourceOf = (name: string) => world.app(name).spec.source;
+  expect(sourceOf("top")).toEqual({ local: join(world.folder, "src") });
+  expect(sourceOf("shop")).toEqual({ local: join(world.root, "code/shop") });
+  expect(sourceOf("elsewhere")).toEqual({ local: "/srv/app" });
+  expect(sourceOf("git")).toEqual({ git: { url: "https://example.org/a.git" } });
+
+  // The same again is nothing new, also for a server that has just started.
+  const before = world.store.lastSequence;
+  await world.restart();
+  await world.scan();
+  expect(world.store.lastSequence).toBe(before);
+
+  await world.move("top.yaml", "team/top.yaml");
+  await world.scanTwice();
+  expect(sourceOf("top")).toEqual({ local: join(world.folder, "team/src") });
+});
+
+it("another source in a file ends what a rollback held", async () => {
+  await using world = new SpecWorld();
+  await world.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }') });
+  await world.scan();
+  world.store.apply({
+    kind: "App",
+    name: "git",
+    manager: "api",
+    actor: { name: "user:admin" },
+    mode: "merge",
+    spec: {},
+    annotations: { [SOURCE_REVISION]: "c0ffee" },
+  });
+  await world.write({
+    "git.yaml": `${app("git", '{ git: { url: "https://example.org/a.git" } }')}# edited\n`,
+  });
+  await world.scan();
+  expect(world.app("git").metadata.annotations).toEqual({ [SOURCE_REVISION]: "c0ffee" });
+  await world.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/b.git" } }') });
+  await world.scan();
+  expect(world.app("git").metadata.annotations).toEqual({});
+});

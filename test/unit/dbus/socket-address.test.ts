@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import { socketAddress } from "../../../src/dbus/socket-address.ts";
+
+const text = (path: string) => socketAddress(path).toString("latin1");
+
+test("a path ends with a NUL, an abstract name with the structure", () => {
+  expect(text("/run/bus")).toBe("\x01\0/run/bus\0");
+  expect(text("\0name")).toBe("\x01\0\0name");
+  expect(text("/ü")).toBe("\x01\0/\xc3\xbc\0");
+});
+
+test.each([
+  ["a path", "/", 107],
+  ["an abstract name", "\0", 108],
+])("%s may fill the structure, and not more", (_, start, longest) => {
+  expect(socketAddress(start.padEnd(longest, "x"))).toHaveLength(110);
+  expect(() => socketAddress(start.padEnd(longest + 1, "x"))).toThrow(
+    expect.objectContaining({ code: "ENAMETOOLONG", syscall: "connect" }),
+  );
+  // Bytes are what counts: each of these takes two.
+  expect(() => socketAddress(start.padEnd(80, "ü"))).toThrow("ENAMETOOLONG");
+});
+
+test.each(["", "/a\0b", "\0a\0b"])("%j is no address", (path) => {
+  expect(() => socketAddress(path)).toThrow(expect.objectContaining({ code: "EINVAL" }));
+});

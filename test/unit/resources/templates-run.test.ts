@@ -1,0 +1,40 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { loadCatalog } from "../../../src/controller/catalogs/catalog.ts";
+import { renderTemplate } from "../../../src/resources/template-render.ts";
+import { isOfKind } from "../../support/manifests.ts";
+import { World } from "../../support/world.ts";
+
+const { templates: catalog } = loadCatalog(join(import.meta.dirname, "../../../templates"));
+
+/** The real store and reconcilers bring each template up on an engine in memory. */
+test.each(catalog.map((template) => [template.metadata.name, template.spec] as const))(
+  "%s comes up, its companions first",
+  async (_, spec) => {
+    const parameters = Object.fromEntries(
+      (spec.parameters ?? []).filter((p) => p.required).map((p) => [p.name, "/srv/files"]),
+    );
+    const { manifests } = renderTemplate(spec, { name: "mine", parameters });
+    const apps = manifests.filter((manifest) => isOfKind(manifest, "App"));
+    const images = Object.fromEntries(apps.map((app) => [app.spec.image ?? "", { held: false }]));
+    await using world = new World({ images });
+    world.boot();
+    // The app before what it needs: the order of writing must not matter.
+    for (const { kind, metadata, spec: applied } of manifests.toReversed()) {
+      world.store.apply({
+        kind,
+        name: metadata.name,
+        manager: "api",
+        actor: { name: "test" },
+        mode: "replace",
+        createOnly: true,
+        spec: applied,
+      });
+    }
+    for (const app of apps) await world.ready(app.metadata.name);
+    const [container] = world.containersOf("mine");
+    const env = Object.keys(apps.at(-1)?.spec.env ?? {});
+    expect(container?.spec.env.map((line) => line.split("=")[0])).toEqual(env);
+    expect(container?.spec.env.join("\n")).not.toContain("${");
+  },
+);
